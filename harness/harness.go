@@ -1,0 +1,87 @@
+package harness
+
+import (
+	"foundry/harness/contract"
+	"foundry/plan"
+)
+
+// Adapter knows one kind of agent. Adapters are values without state; cmd
+// hands the compiler and the executor one table of them by name.
+type Adapter interface {
+	// Name is the word in the policy's adapter attribute.
+	Name() string
+	// Capabilities of one pinned version; an error names the versions there are.
+	Capabilities(version string) (Capabilities, error)
+	// Lower turns one step into a process. It is pure: the same request gives
+	// the same bytes.
+	Lower(req Request) (Lowered, error)
+	// Session drives one attempt's event stream.
+	Session(cfg SessionConfig) Session
+}
+
+// Capabilities is what an adapter can give.
+type Capabilities struct {
+	Tools          []string // names a harness may list, sorted
+	Thinking       []string // levels a harness may name, in order; nil: none
+	APIs           []string // provider APIs it can speak; nil: it needs no provider
+	NeedsProvider  bool     // a provider and a model are mandatory
+	ReadOnlyShell  bool     // its shell honours a read-only policy
+	TestStub       bool     // no agent: the policy must say test_stub = true
+	BuiltinImage   bool     // runs in the image made from this program
+	WorkerPrograms []string // programs the image must hold
+}
+
+// Request is what an adapter lowers.
+type Request struct {
+	Node         string // id of the node
+	Harness      plan.Harness
+	Provider     *plan.Provider // nil where the adapter needs none
+	Skill        string         // name of the skill to activate
+	SkillBundle  *plan.Bundle   // its frozen bundle
+	NestedSkills []string       // names, each mounted and reachable as {skill:NAME}
+	Inputs       []plan.NodeInput
+	Outputs      []plan.NodeOutput
+	Task         string // the policy's own words, with tokens
+	Script       []byte // of a test stub: the script file, nil for real agents
+}
+
+// Lowered is the process of a step. Tokens stand for run-time values.
+type Lowered struct {
+	Process  plan.Process
+	Files    []plan.File
+	Prompt   string
+	Network  string   // least network the agent can work with
+	Recorded []string // of a test stub: paths it copies from its recorded folder, sorted
+}
+
+// SessionConfig is one attempt, as the executor starts it.
+type SessionConfig struct {
+	Harness   plan.Harness
+	Node      string
+	Iteration int64
+	Attempt   int64
+	Prompt    string // tokens expanded
+}
+
+// Session is the state machine over one attempt's standard streams. It is used
+// from one goroutine.
+type Session interface {
+	// Begin is what to write to the worker's standard input first.
+	Begin() []byte
+	// Line takes one line of standard output without its line end; the last one
+	// may be unterminated. It returns the contract events in it and what to
+	// write to standard input in answer. Noise is no error: it is counted.
+	Line(line []byte) (events []contract.Event, reply []byte)
+	// CloseInput says whether standard input is to be closed now.
+	CloseInput() bool
+	// End is called once, when standard output has ended. If no finished event
+	// was seen, it returns none: the executor records contract.NoStatus.
+	End() []contract.Event
+	// Abort is what to write to ask the worker to stop; nil: there is no way.
+	Abort() []byte
+	// Noise counts the lines that were no event.
+	Noise() int64
+	// Violation says how the stream broke the contract ("" if it did not), such
+	// as a second finished event or another protocol version.
+	Violation() string
+}
