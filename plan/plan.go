@@ -44,8 +44,9 @@ const (
 type Pipeline struct {
 	Name           string   `json:"name"`
 	SourceRevision int64    `json:"source_revision"`
-	Options        []string `json:"options"` // of the assembly, sorted
-	Digest         string   `json:"digest"`  // sha256 of the _assembly.json bytes
+	Options        []string `json:"options"`            // of the assembly, sorted
+	Digest         string   `json:"digest"`             // sha256 of the _assembly.json bytes
+	Scenario       string   `json:"scenario,omitempty"` // the scenario whose inputs were taken
 }
 
 // Input is an artifact that the policy brings from outside the pipeline.
@@ -197,9 +198,8 @@ type Node struct {
 	Sandbox       Sandbox      `json:"sandbox"`
 	Budget        NodeBudget   `json:"budget"`
 
-	SubmitAttempts    int64  `json:"submit_attempts"`    // 1 = invalid artifacts are never handed back
-	RequireActivation bool   `json:"require_activation"` // an unproven activation fails the attempt
-	Scenario          string `json:"scenario,omitempty"` // id of the scenario this node belongs to
+	SubmitAttempts    int64 `json:"submit_attempts"`    // 1 = invalid artifacts are never handed back
+	RequireActivation bool  `json:"require_activation"` // an unproven activation fails the attempt
 }
 
 // Check says what a check node proves.
