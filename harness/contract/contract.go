@@ -67,3 +67,10 @@ const (
 	Aborted       = "aborted"
 	NoStatus      = "none" // the stream ended without a finished event
 )
+
+// AdapterReport is what `foundry worker --self-test` says of one adapter.
+type AdapterReport struct {
+	Name     string   `json:"name"`
+	Versions []string `json:"versions"`
+	Error    string   `json:"error,omitempty"` // "": it passed
+}
