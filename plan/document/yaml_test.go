@@ -114,7 +114,7 @@ func TestYAMLHostileShapes(t *testing.T) {
 		"sequences":      {sequences.String(), "nested deeper"},
 		"both":           {strings.Repeat("- ", 150) + strings.Repeat("[", 150) + strings.Repeat("]", 150), "nested deeper"},
 		"alias depth":    {"a: &a [[[[]]]]\nb: &b [[*a]]\nc: " + strings.Repeat("[", 195) + "*b" + strings.Repeat("]", 195), "nested deeper"},
-		"many values":    {"[" + strings.Repeat("a,", 3_000_000) + "]", "more than 2000000"},
+		"many values":    {"[" + strings.Repeat("a,", 3_000_000) + "]", "more than 250000"},
 		"colons":         {strings.Repeat(":", many), ""},
 		"flow colons":    {"{" + strings.Repeat("a:", many), "flow node"},
 		"one long key":   {strings.Repeat("a", 1<<20) + ": 1", ""},
@@ -127,7 +127,7 @@ func TestYAMLHostileShapes(t *testing.T) {
 		"directives":     {strings.Repeat("%TAG !a! b\n", many), "duplicate"},
 		"hex":            {"0x" + strings.Repeat("f", 10_000_000), "digits"},
 		"digits":         {strings.Repeat("9", 10_000_000), "digits"},
-		"long one line":  {"[" + strings.Repeat("{\"ä\": 1}, ", many) + "]", ""},
+		"long one line":  {"[" + strings.Repeat("{\"ä\": 1}, ", many/2) + "]", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			done := make(chan error, 1)
