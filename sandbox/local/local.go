@@ -1,0 +1,155 @@
+//go:build unix
+
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"foundry/plan"
+	"foundry/sandbox"
+)
+
+// MarkerVar is the one environment variable that is not the plan's. By it the
+// descendants of an attempt are found.
+const MarkerVar = "FOUNDRY_ATTEMPT"
+
+// Runtime runs tasks as processes of this user. It is safe for concurrent use.
+type Runtime struct {
+	mu       sync.Mutex
+	programs map[string]program // by path
+}
+
+type program struct {
+	info   os.FileInfo
+	digest string
+}
+
+var _ sandbox.Runtime = (*Runtime)(nil)
+
+// New returns a runtime. It holds nothing that must be freed.
+func New() *Runtime {
+	return &Runtime{programs: map[string]program{}}
+}
+
+// Mode implements sandbox.Runtime.
+func (r *Runtime) Mode() string { return plan.SandboxLocal }
+
+// Close implements sandbox.Runtime.
+func (r *Runtime) Close() error { return nil }
+
+// Prepare implements sandbox.Runtime. A Task.Dir that cannot be pasted into a
+// JSON file as it stands is refused: the plan's files hold paths as tokens. An
+// argv[0] that the plan's PATH does not have is an error that wraps
+// exec.ErrNotFound.
+func (r *Runtime) Prepare(ctx context.Context, task sandbox.Task) (sandbox.Sandbox, error) {
+	if err := check(task); err != nil {
+		return nil, fmt.Errorf("local sandbox: cannot prepare: %w", err)
+	}
+	digest, err := r.programDigest(task.Executable)
+	if err != nil {
+		return nil, fmt.Errorf("local sandbox: cannot prepare: %w", err)
+	}
+	var nonce [8]byte
+	rand.Read(nonce[:]) // never fails
+	b := &box{
+		task:   task,
+		marker: MarkerVar + "=" + task.Run + "." + task.Attempt + "." + hex.EncodeToString(nonce[:]),
+		digest: digest,
+		reaped: make(chan struct{}),
+		ended:  make(chan struct{}),
+	}
+	b.lookup = task.Lookup(b.place, task.Executable)
+	if err := b.stage(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("local sandbox: cannot prepare: %w", err), b.remove())
+	}
+	return b, nil
+}
+
+// programDigest hashes this program once for each state of its file.
+func (r *Runtime) programDigest(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p, ok := r.programs[path]; ok && os.SameFile(p.info, info) && p.info.Size() == info.Size() && p.info.ModTime().Equal(info.ModTime()) {
+		return p.digest, nil
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	p := program{info: info, digest: "sha256:" + hex.EncodeToString(h.Sum(nil))}
+	r.programs[path] = p
+	return p.digest, nil
+}
+
+// check refuses a task that the rest could not treat safely.
+func check(t sandbox.Task) error {
+	for _, id := range []string{t.Run, t.Attempt} {
+		if !plan.ValidID(id) {
+			return fmt.Errorf("%q is no id of a run or an attempt", id)
+		}
+	}
+	if !filepath.IsAbs(t.Dir) || filepath.Clean(t.Dir) != t.Dir {
+		return fmt.Errorf("the attempt's folder %q is not an absolute path in its shortest form", t.Dir)
+	}
+	if t.Executable != "" && !filepath.IsAbs(t.Executable) {
+		return fmt.Errorf("the path of this program, %q, is not absolute", t.Executable)
+	}
+	if err := pasteable("the attempt's folder", t.Dir, "choose another --run-dir or TMPDIR"); err != nil {
+		return err
+	}
+	if err := pasteable("the path of this program", t.Executable, "move it to another folder"); err != nil {
+		return err
+	}
+	for name, value := range t.Tokens {
+		if err := pasteable("the value of {"+name+"}", value, "it is made by the executor"); err != nil {
+			return err
+		}
+	}
+	for id, p := range t.InputPaths {
+		if p == "" || p == "." {
+			continue // the input is the folder itself
+		}
+		if err := errors.Join(sandbox.CheckPath(p), pasteable("the path of input "+id, p, "name the artifact's file otherwise")); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(t.Dir)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("the attempt's folder %s is not empty", t.Dir)
+	}
+	return err
+}
+
+// pasteable refuses values that would change the meaning of a JSON string or
+// look like a token.
+func pasteable(what, value, wayOut string) error {
+	i := strings.IndexFunc(value, func(r rune) bool {
+		return r < 0x20 || r == 0x7f || r == '"' || r == '\\' || r == '{' || r == '}'
+	})
+	if i < 0 {
+		return nil
+	}
+	return fmt.Errorf("%s, %q, holds %q, which cannot be pasted into configuration files: %s", what, value, value[i], wayOut)
+}
