@@ -1,0 +1,245 @@
+package containerd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"foundry/plan"
+	"foundry/sandbox"
+
+	client "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/errdefs"
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+)
+
+// container is one attempt in its container.
+type container struct {
+	rt    *Runtime
+	task  sandbox.Task
+	id    string
+	dir   string
+	image *readyImage
+
+	spec        *specs.Spec
+	specJSON    json.RawMessage
+	snapshotted bool
+	ctr         client.Container
+	ctrTask     client.Task
+	io          *streams
+	applied     applied // what was read back from the kernel
+
+	mu      sync.Mutex // of what follows
+	started time.Time
+	exit    sandbox.Exit
+	exitErr error
+	closed  bool
+	closing sync.Mutex // one Close at a time
+
+	done chan struct{} // closed when the process has ended and its output was handed on
+}
+
+// Expand replaces tokens by paths in the container.
+func (c *container) Expand(s string) (string, error) {
+	return plan.Expand(s, c.task.ContainerLookup())
+}
+
+// Start starts the process that Prepare made.
+func (c *container) Start(ctx context.Context, stdio sandbox.Stdio) error {
+	c.mu.Lock()
+	if c.closed || !c.started.IsZero() {
+		c.mu.Unlock()
+		return errors.New("sandbox: the attempt was started or closed before")
+	}
+	c.started = time.Now()
+	c.mu.Unlock()
+	// Waiting goes on whatever becomes of the caller: a cancelled wait would
+	// look like an exit code.
+	lasting := context.WithoutCancel(ctx)
+	exited, err := c.ctrTask.Wait(lasting)
+	if err != nil {
+		close(c.done)
+		return fmt.Errorf("sandbox: waiting for the task: %w", err)
+	}
+	c.io.connect(stdio, func() {
+		// Without this the process would never see the end of its input. It
+		// fails when the process has ended, which is fine.
+		ctx, cancel := context.WithTimeout(lasting, killTimeout)
+		defer cancel()
+		_ = c.ctrTask.CloseIO(ctx, client.WithStdinCloser)
+	})
+	go c.watch(exited)
+	if err := c.ctrTask.Start(ctx); err != nil {
+		return fmt.Errorf("sandbox: starting the process: %w", err)
+	}
+	return nil
+}
+
+// watch takes the exit, then the rest of the output: pipes outlive a process.
+func (c *container) watch(exited <-chan client.ExitStatus) {
+	defer close(c.done)
+	status := <-exited
+	code, at, err := status.Result()
+	if err != nil {
+		c.mu.Lock()
+		c.exitErr = fmt.Errorf("sandbox: containerd lost the process: %w", err)
+		c.mu.Unlock()
+		return
+	}
+	kills, _ := c.rt.host.cgroups.oomKills(c.cgroup()) // no file, no kill known
+	c.io.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.exit = sandbox.Exit{Code: int(code), Signal: signalOf(int(code)), OOM: kills > 0, Started: c.started, Ended: at}
+	c.exitErr = c.io.err()
+}
+
+// signalOf names the signal that ended a process. The shim tells it as 128 +
+// signal alone, which a process can also give as its code.
+func signalOf(code int) string {
+	if code <= 128 {
+		return ""
+	}
+	return unix.SignalName(syscall.Signal(code - 128))
+}
+
+// Wait returns when the process has ended and its output was handed on.
+func (c *container) Wait(ctx context.Context) (sandbox.Exit, error) {
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		return sandbox.Exit{}, ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.exit, c.exitErr
+}
+
+func (c *container) cgroup() string { return "foundry-" + c.id }
+
+// Kill kills every process of the container's cgroup and looks whether it is
+// empty.
+func (c *container) Kill(ctx context.Context) error {
+	if c.ctrTask == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	if err := c.ctrTask.Kill(ctx, syscall.SIGKILL, client.WithKillAll); err != nil && !gone(err) {
+		// The daemon may be away while the processes are not.
+		if errK := c.killDirectly(); errK != nil {
+			return fmt.Errorf("sandbox: killing container %s: %w", c.id, errors.Join(err, errK))
+		}
+	}
+	err := poll(ctx, func() (bool, error) {
+		pids, err := c.rt.host.cgroups.pids(c.cgroup())
+		return len(pids) == 0, err
+	})
+	if err != nil {
+		pids, _ := c.rt.host.cgroups.pids(c.cgroup())
+		return fmt.Errorf("sandbox: container %s still has the processes %v: %w", c.id, pids, err)
+	}
+	c.mu.Lock()
+	c.applied.verifiedDead = true
+	c.mu.Unlock()
+	return nil
+}
+
+// killDirectly kills by the cgroup's list, without the daemon.
+func (c *container) killDirectly() error {
+	pids, err := c.rt.host.cgroups.pids(c.cgroup())
+	for _, pid := range pids {
+		if errK := unix.Kill(pid, unix.SIGKILL); errK != nil && !errors.Is(errK, unix.ESRCH) {
+			err = errors.Join(err, errK)
+		}
+	}
+	return err
+}
+
+// gone reports an error that says that there is nothing to kill any more.
+func gone(err error) bool {
+	return errdefs.IsNotFound(err) || errdefs.IsFailedPrecondition(err)
+}
+
+// Output is the output folder on the host.
+func (c *container) Output() string { return filepath.Join(c.dir, outDir) }
+
+// Close removes all that Prepare made.
+func (c *container) Close(ctx context.Context) error {
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	if c.closed {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	var errs []error
+	if c.ctrTask != nil {
+		errs = append(errs, c.Kill(ctx), c.deleteTask(ctx))
+	}
+	if c.io != nil {
+		_ = c.io.Close() // twice is an error, and means nothing
+		errs = append(errs, os.RemoveAll(filepath.Join(c.dir, ioDir)))
+	}
+	if c.ctr != nil {
+		errs = append(errs, ignoreNotFound(c.ctr.Delete(ctx)))
+	}
+	if c.snapshotted {
+		service := c.rt.client.SnapshotService(c.image.snapshotter)
+		errs = append(errs, ignoreNotFound(service.Remove(ctx, c.id)))
+	}
+	errs = append(errs, c.removeFolders(), c.rt.host.cgroups.remove(c.cgroup()))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("sandbox: closing attempt %s of run %s: %w", c.task.Attempt, c.task.Run, err)
+	}
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.rt.mu.Lock()
+	delete(c.rt.open, c.id)
+	c.rt.mu.Unlock()
+	return nil
+}
+
+// deleteTask deletes a task whose processes are dead.
+func (c *container) deleteTask(ctx context.Context) error {
+	c.mu.Lock()
+	started := !c.started.IsZero()
+	c.mu.Unlock()
+	if started {
+		select { // deleting closes the pipes
+		case <-c.done:
+		case <-ctx.Done():
+			return fmt.Errorf("sandbox: the output of container %s does not end: %w", c.id, ctx.Err())
+		}
+	}
+	if _, err := c.ctrTask.Delete(ctx, client.WithProcessKill); err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("sandbox: deleting the task of container %s: %w", c.id, err)
+	}
+	return nil
+}
+
+// removeFolders unmounts and removes what is below the attempt's folder.
+func (c *container) removeFolders() error {
+	var errs []error
+	for _, name := range []string{outDir, scratchDir, rootDir} {
+		folder := filepath.Join(c.dir, name)
+		if err := unmount(folder); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		// Not RemoveAll: what is still in a folder that was a mount is a mount
+		// that did not go.
+		if err := os.Remove(folder); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,11 @@
+// Package containerd runs tasks in containers, directly on containerd through
+// its client, each with the OCI spec of sandbox.Spec. The daemon is the
+// system's, or one of this program's own: a re-executed child with a private
+// root that needs only root and runc.
+//
+// A program that uses it must call Main first thing: the daemon and the shim of
+// each container are this same program.
+//
+// It imports sandbox, sandbox/image and plan, and is imported by cmd/foundry
+// alone. Linux only; elsewhere New says so.
+package containerd

@@ -1,0 +1,129 @@
+package containerd
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"foundry/plan"
+	"foundry/sandbox"
+
+	"golang.org/x/sys/unix"
+)
+
+// applied is what the kernel says holds for a container.
+type applied struct {
+	memory, pids, cpu string // "" when unreadable
+	outBytes          int64
+	outInodes         int64
+	verifiedDead      bool
+}
+
+// readBack asks the kernel for the limits, once the container's cgroup and
+// mounts are there.
+func (c *container) readBack() {
+	a := &c.applied
+	a.memory, a.pids, a.cpu = c.rt.host.cgroups.limits(c.cgroup())
+	var fs unix.Statfs_t
+	if err := unix.Statfs(filepath.Join(c.dir, outDir), &fs); err == nil && fs.Type == unix.TMPFS_MAGIC {
+		a.outBytes, a.outInodes = int64(fs.Blocks)*fs.Bsize, int64(fs.Files)
+	}
+}
+
+// Facts is what was applied and measured.
+func (c *container) Facts() sandbox.Facts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return sandbox.Facts{
+		Mode:             plan.SandboxContainer,
+		SecurityBoundary: true,
+		Image:            c.task.Sandbox.Image,
+		ImageDigest:      c.image.manifest,
+		ConfigDigest:     c.image.config,
+		Program:          sandbox.Program{Digest: c.image.program},
+		Runtimes:         maps.Clone(c.rt.versions),
+		User:             c.task.Process.User,
+		Network:          plan.NetworkNone,
+		Mounts:           c.appliedMounts(),
+		Properties:       c.properties(),
+		Spec:             c.specJSON,
+	}
+}
+
+func (c *container) appliedMounts() []sandbox.AppliedMount {
+	list := []sandbox.AppliedMount{}
+	for _, m := range c.task.Sandbox.Mounts {
+		if c.task.Absent(m) {
+			continue
+		}
+		bytes := m.Bytes
+		if m.Source == plan.MountOutput {
+			bytes = c.applied.outBytes
+		}
+		list = append(list, sandbox.AppliedMount{Source: m.Source, Destination: m.Destination, Mode: m.Mode, Bytes: bytes})
+	}
+	return list
+}
+
+// properties compares what the kernel said with what the plan asks for.
+func (c *container) properties() []sandbox.Property {
+	a, r := c.applied, c.task.Sandbox.Resources
+	swap := ", swap included"
+	if !c.rt.host.swapLimit {
+		swap = ", swap not counted by this kernel"
+	}
+	user := "host uid 65534, no user namespace on this machine"
+	if c.rt.host.userNamespace {
+		user = fmt.Sprintf("host uid %d in a user namespace", sandbox.HostWorkerUID)
+	}
+	dead := "pid namespace and cgroup"
+	if a.verifiedDead {
+		dead += "; cgroup seen empty after the kill"
+	}
+	list := []sandbox.Property{
+		is(sandbox.PropFilesystem, true, "own mount namespace on a builtin image"),
+		is(sandbox.PropReadOnly, true, "read-only root, skill and inputs"),
+		is(sandbox.PropNetwork, true, "own network namespace with lo alone, no resolver"),
+		is(sandbox.PropUser, true, "uid 65534, no capability, no new privileges; "+user),
+		is(sandbox.PropSyscalls, c.spec.Linux.Seccomp != nil, "containerd's default seccomp profile"),
+		is(sandbox.PropMemory, atMost(a.memory, r.MemoryBytes), "cgroup limit in bytes "+read(a.memory)+swap),
+		is(sandbox.PropPIDs, atMost(a.pids, r.PIDs), "cgroup limit "+read(a.pids)),
+		is(sandbox.PropCPU, cpuAtMost(a.cpu, r.CPUMillis), "cgroup quota and period in µs "+read(a.cpu)),
+		is(sandbox.PropOutputBytes, a.outBytes > 0, fmt.Sprintf("tmpfs of %d bytes, which count against memory", a.outBytes)),
+		is(sandbox.PropOutputFiles, a.outInodes > 0, fmt.Sprintf("tmpfs of %d inodes", a.outInodes)),
+		is(sandbox.PropWall, true, "the deadline kills the cgroup"),
+		is(sandbox.PropProcessGroup, true, dead),
+	}
+	slices.SortFunc(list, func(a, b sandbox.Property) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+func is(name string, enforced bool, detail string) sandbox.Property {
+	state := sandbox.NotEnforced
+	if enforced {
+		state = sandbox.Enforced
+	}
+	return sandbox.Property{Name: name, State: state, Detail: detail}
+}
+
+// read shows a number of the kernel's, which may be missing.
+func read(s string) string {
+	return cmp.Or(s, "unreadable")
+}
+
+func atMost(got string, want int64) bool {
+	n, err := strconv.ParseInt(got, 10, 64)
+	return err == nil && n > 0 && n <= want
+}
+
+// cpuAtMost reads "quota period".
+func cpuAtMost(got string, millis int64) bool {
+	quota, period, _ := strings.Cut(got, " ")
+	q, errQ := strconv.ParseInt(quota, 10, 64)
+	p, errP := strconv.ParseInt(period, 10, 64)
+	return errQ == nil && errP == nil && q > 0 && p > 0 && q*1000 <= millis*p
+}

@@ -1,0 +1,171 @@
+package containerd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+
+	"foundry/sandbox/image"
+
+	client "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/identity"
+)
+
+// imagePrefix begins the name of every builtin image; the program's digest
+// follows.
+const imagePrefix = "foundry.local/builtin:"
+
+// imageCache remembers the image made from an executable.
+type imageCache struct {
+	mu   sync.Mutex
+	made map[fileID]*readyImage
+}
+
+// fileID is a file in a state: when the bytes change, so does it.
+type fileID struct {
+	dev, inode  uint64
+	size, mtime int64
+}
+
+// readyImage is an image that is unpacked.
+type readyImage struct {
+	image       client.Image
+	snapshotter string
+	program     string // digests
+	manifest    string
+	config      string
+}
+
+// builtin returns the image of an executable, made and unpacked the first
+// time.
+func (r *Runtime) builtin(ctx context.Context, executable string) (*readyImage, error) {
+	id, err := identify(executable)
+	if err != nil {
+		return nil, err
+	}
+	r.images.mu.Lock()
+	defer r.images.mu.Unlock()
+	if ready, ok := r.images.made[id]; ok {
+		return ready, nil
+	}
+	made, err := image.Builtin(executable, runtime.GOARCH)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	ready, err := r.install(leases.WithLease(ctx, r.lease), made)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: putting the builtin image into containerd: %w", err)
+	}
+	if r.images.made == nil {
+		r.images.made = map[fileID]*readyImage{}
+	}
+	r.images.made[id] = ready
+	return ready, nil
+}
+
+func identify(file string) (fileID, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return fileID{}, fmt.Errorf("sandbox: this program: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fileID{}, errors.New("sandbox: this program: its inode cannot be told")
+	}
+	return fileID{dev: uint64(st.Dev), inode: st.Ino, size: info.Size(), mtime: info.ModTime().UnixNano()}, nil
+}
+
+// install writes an image's blobs, names it, and unpacks it. The context holds
+// the runtime's lease, so that nothing of it is collected while it lives.
+func (r *Runtime) install(ctx context.Context, made *image.Image) (*readyImage, error) {
+	store := r.client.ContentStore()
+	write := func(b image.Blob, labels map[string]string) error {
+		return content.WriteBlob(ctx, store, "foundry-"+b.Desc.Digest.String(), bytes.NewReader(b.Bytes), b.Desc, content.WithLabels(labels))
+	}
+	for _, b := range []image.Blob{made.Layer, made.Config} {
+		if err := write(b, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := write(made.Manifest, map[string]string{
+		"containerd.io/gc.ref.content.config": made.Config.Desc.Digest.String(),
+		"containerd.io/gc.ref.content.l.0":    made.Layer.Desc.Digest.String(),
+	}); err != nil {
+		return nil, err
+	}
+	name := imagePrefix + made.Program.Encoded()
+	record := images.Image{Name: name, Target: made.Manifest.Desc}
+	service := r.client.ImageService()
+	if err := r.dropOld(ctx, name); err != nil {
+		return nil, err
+	}
+	_, err := service.Create(ctx, record)
+	if errdefs.IsAlreadyExists(err) {
+		_, err = service.Update(ctx, record)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ready := &readyImage{
+		image:    client.NewImage(r.client, record),
+		program:  made.Program.String(),
+		manifest: made.Manifest.Desc.Digest.String(),
+		config:   made.Config.Desc.Digest.String(),
+	}
+	// overlayfs needs a base that is no overlay itself; native copies, and works
+	// everywhere.
+	var errs []error
+	for _, snapshotter := range []string{"overlayfs", "native"} {
+		if err := ready.image.Unpack(ctx, snapshotter); err != nil {
+			errs = append(errs, fmt.Errorf("unpacking with %s: %w", snapshotter, err))
+			continue
+		}
+		ready.snapshotter = snapshotter
+		return ready, r.hold(ctx, made, ready)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// hold puts the image under the runtime's lease by name: what was there before
+// is not by itself.
+func (r *Runtime) hold(ctx context.Context, made *image.Image, ready *readyImage) error {
+	top := leases.Resource{
+		ID:   identity.ChainID([]digest.Digest{made.Layer.Desc.Digest}).String(),
+		Type: "snapshots/" + ready.snapshotter,
+	}
+	manifest := leases.Resource{ID: ready.manifest, Type: "content"} // which refers to the rest
+	for _, res := range []leases.Resource{top, manifest} {
+		if err := r.client.LeasesService().AddResource(ctx, leases.Lease{ID: r.lease}, res); err != nil {
+			return fmt.Errorf("holding %s %s: %w", res.Type, res.ID, err)
+		}
+	}
+	return nil
+}
+
+// dropOld removes the builtin images of other programs, which are older builds
+// of this one. One that is in use is held by the lease of its user.
+func (r *Runtime) dropOld(ctx context.Context, keep string) error {
+	all, err := r.client.ImageService().List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		if strings.HasPrefix(i.Name, imagePrefix) && i.Name != keep {
+			if err := ignoreNotFound(r.client.ImageService().Delete(ctx, i.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
