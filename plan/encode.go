@@ -45,22 +45,23 @@ func Decode(data []byte) (*Plan, error) {
 	if len(data) > MaxEncodedBytes {
 		return nil, fmt.Errorf("plan: file has %d bytes, more than %d", len(data), MaxEncodedBytes)
 	}
+	p := new(Plan)
+	err := DecodeCanonical(data, p)
+	if err == nil && p.FormatVersion == FormatVersion {
+		return p, nil
+	}
 	var head struct {
 		FormatVersion *int `json:"format_version"`
 	}
-	// Only for a better message: a plan of another version may have fields that
-	// this one does not know.
-	if err := json.Unmarshal(data, &head); err == nil && head.FormatVersion != nil && *head.FormatVersion != FormatVersion {
+	// The version first: a plan of another one may have fields that this one
+	// does not know.
+	if json.Unmarshal(data, &head) == nil && head.FormatVersion != nil && *head.FormatVersion != FormatVersion {
 		return nil, fmt.Errorf("plan: format_version is %d, this program reads %d: compile the policy again with this program", *head.FormatVersion, FormatVersion)
 	}
-	p := new(Plan)
-	if err := DecodeCanonical(data, p); err != nil {
-		return nil, fmt.Errorf("plan: %w", err)
+	if err == nil {
+		err = fmt.Errorf("format_version is missing or not %d", FormatVersion)
 	}
-	if p.FormatVersion != FormatVersion {
-		return nil, fmt.Errorf("plan: format_version is missing or not %d", FormatVersion)
-	}
-	return p, nil
+	return nil, fmt.Errorf("plan: %w", err)
 }
 
 // DecodeCanonical reads data into v, a pointer to a struct, and requires that
@@ -74,10 +75,12 @@ func DecodeCanonical(data []byte, v any) error {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("line %d: something follows the document", lineAt(data, int(dec.InputOffset())))
 	}
-	again, err := EncodeCanonical(v)
-	if err != nil {
+	// Deep indents can make much of little: what is longer than data differs.
+	e := encoder{buf: make([]byte, 0, len(data)+1), limit: len(data)}
+	if err := e.value(reflect.ValueOf(v), 0); err != nil && !errors.Is(err, errLimit) {
 		return err
 	}
+	again := append(e.buf, '\n')
 	if bytes.Equal(again, data) {
 		return nil
 	}
@@ -143,7 +146,14 @@ func TreeDigest(files []BundleFile) (string, error) {
 	return Digest(data), nil
 }
 
-type encoder struct{ buf []byte }
+// encoder stops with errLimit soon after buf is longer than limit, unless that
+// is 0.
+type encoder struct {
+	buf   []byte
+	limit int
+}
+
+var errLimit = errors.New("longer than the limit")
 
 type field struct {
 	index     int
@@ -178,6 +188,9 @@ func (e *encoder) newline(depth int) {
 }
 
 func (e *encoder) value(v reflect.Value, depth int) error {
+	if e.limit > 0 && len(e.buf) > e.limit {
+		return errLimit
+	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
