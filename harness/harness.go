@@ -42,7 +42,7 @@ type Request struct {
 	Inputs       []plan.NodeInput
 	Outputs      []plan.NodeOutput
 	Task         string // the policy's own words, with tokens
-	Script       []byte // of a test stub: the script file, nil for real agents
+	Script       []byte // of a test stub: the script file, nil for real agents; nobody changes it
 }
 
 // Lowered is the process of a step. Tokens stand for run-time values.

@@ -1,11 +1,13 @@
 package scripted
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"foundry/harness"
 	"foundry/harness/contract"
@@ -59,6 +61,29 @@ func Decode(data []byte) (*Book, error) {
 	return b, nil
 }
 
+// memo keeps the script that was read last: a pipeline of thousands of nodes
+// lowers each of them with the same file.
+var memo struct {
+	sync.Mutex
+	script []byte
+	book   *Book
+}
+
+// read is Decode, with the memo. The comparison is by content, and at no cost
+// for the same slice.
+func read(script []byte) (*Book, error) {
+	memo.Lock()
+	defer memo.Unlock()
+	if memo.book != nil && bytes.Equal(memo.script, script) {
+		return memo.book, nil
+	}
+	b, err := Decode(script)
+	if err == nil {
+		memo.script, memo.book = script, b
+	}
+	return b, err
+}
+
 // Nodes lists the node ids that a script file names, sorted, so that the
 // compiler can refuse one that the pipeline does not have.
 func Nodes(script []byte) ([]string, error) {
@@ -81,7 +106,8 @@ func (b *Book) part(node string) contract.Script {
 
 // partOf returns the script of one node.
 func (b *Book) partOf(node string) (contract.Script, error) {
-	if slices.Contains(b.names(), node) {
+	_, listed := b.Nodes[node]
+	if _, looped := b.Iterations[node]; listed || looped {
 		return b.part(node), nil
 	}
 	if b.Default != nil {

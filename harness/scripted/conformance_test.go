@@ -205,7 +205,7 @@ func TestStepsWriteWhatTheScriptSays(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(p.out, "empty")); err != nil || !info.IsDir() {
 		t.Errorf("empty folder: %v", err)
 	}
-	if stderr.String() != "to stderr" {
+	if !strings.HasPrefix(stderr.String(), "to stderr") { // a coverage build adds a line of its own
 		t.Errorf("stderr %q", stderr)
 	}
 }
@@ -258,7 +258,7 @@ func TestViolations(t *testing.T) {
 		"another version": {`{"stdout":{"text":"{\"protocol_version\":1,\"type\":\"turn\",\"turn\":1}\n"}}`, "another protocol version", contract.Settled},
 		"unknown type":    {`{"stdout":{"text":"{\"protocol_version\":2,\"type\":\"boast\"}\n"}}`, "unknown type", contract.Settled},
 		"started twice":   {`{"stdout":{"text":"{\"protocol_version\":2,\"type\":\"started\",\"harness\":{\"name\":\"replay\",\"version\":\"1\",\"model\":\"\"}}\n"}}`, "second started", contract.Settled},
-		"another model":   {`{"stdout":{"text":"{\"protocol_version\":2,\"type\":\"finished\",\"status\":\"settled\",\"harness\":{\"name\":\"replay\",\"version\":\"1\",\"model\":\"better\"}}\n"}},{"exit":{"code":0}}`, "another harness", contract.NoStatus},
+		"another model":   {`{"stdout":{"text":"{\"protocol_version\":2,\"type\":\"finished\",\"status\":\"settled\",\"harness\":{\"name\":\"replay\",\"version\":\"1\",\"model\":\"better\"}}\n"}},{"exit":{"code":0}}`, "another harness", contract.Settled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			agent, _ := start(t, newPlace(t), lower(t, nodes(c.steps)))

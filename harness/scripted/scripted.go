@@ -55,7 +55,7 @@ func (a Adapter) Lower(req harness.Request) (harness.Lowered, error) {
 	if req.Script == nil {
 		return fail(fmt.Errorf("the harness %s has no script: write script = \"FILE.json\"", req.Harness.Name))
 	}
-	book, err := Decode(req.Script)
+	book, err := read(req.Script)
 	if err != nil {
 		return harness.Lowered{}, err
 	}

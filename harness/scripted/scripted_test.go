@@ -3,6 +3,7 @@ package scripted_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,6 +109,48 @@ func TestLowerRefuses(t *testing.T) {
 	low, err := scripted.Adapter{}.Lower(steps(`{"copy":{"from":"{skill:helper}/x","to":"x"}},{"copy":{"from":"{skill}/x","to":"y"}}`))
 	if err != nil || len(low.Recorded) != 0 {
 		t.Errorf("%v, %v", low, err)
+	}
+}
+
+// The script that was read before has no influence on the next one.
+func TestLowerReadsEachScriptAfresh(t *testing.T) {
+	one := request("n", `{"version":1,"nodes":{"n":[{"mkdir":{"path":"one"}}]}}`)
+	two := request("n", `{"version":1,"nodes":{"n":[{"mkdir":{"path":"two"}}]}}`)
+	for i, req := range []harness.Request{one, two, one, one, request("n", "{"), two} {
+		low, err := scripted.Adapter{}.Lower(req)
+		if broken := i == 4; (err != nil) != broken {
+			t.Fatalf("%d: %v", i, err)
+		} else if broken {
+			continue
+		}
+		want := []string{"one", "two", "one", "one", "", "two"}[i]
+		if !strings.Contains(low.Files[0].Content, want) {
+			t.Errorf("%d: %s, want %s", i, low.Files[0].Content, want)
+		}
+	}
+}
+
+// BenchmarkLower lowers every node of a script with one entry for each: the
+// time of a node must not grow with the number of nodes.
+func BenchmarkLower(b *testing.B) {
+	for _, n := range []int{100, 1000, 10000} {
+		var s strings.Builder
+		s.WriteString(`{"version":1,"nodes":{`)
+		for i := range n {
+			fmt.Fprintf(&s, `"n%d":[{"copy":{"from":"{recorded}/a","to":"a"}}],`, i)
+		}
+		s.WriteString(`"last":[]}}`)
+		script := []byte(s.String())
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			req := request("", "")
+			req.Script = script
+			for i := 0; b.Loop(); i++ {
+				req.Node = fmt.Sprintf("n%d", i%n)
+				if _, err := (scripted.Adapter{}).Lower(req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

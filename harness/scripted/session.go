@@ -44,12 +44,12 @@ func (s *session) Line(line []byte) ([]contract.Event, []byte) {
 		s.noise++
 		return nil, nil
 	}
-	if err == nil {
-		err = s.identity(ev)
-	}
 	if err != nil {
 		s.broken(err)
 		return nil, nil
+	}
+	if err := s.identity(ev); err != nil {
+		s.broken(err) // passed on all the same: the executor tells a mismatch from a failure
 	}
 	if err := s.checker.Add(ev); err != nil {
 		s.broken(err)
@@ -60,7 +60,7 @@ func (s *session) Line(line []byte) ([]contract.Event, []byte) {
 	return []contract.Event{ev}, nil
 }
 
-// identity refuses a worker that names another harness than it was started as.
+// identity finds a worker that names another harness than it was started as.
 func (s *session) identity(ev contract.Event) error {
 	h := s.cfg.Harness
 	if ev.Harness == nil || *ev.Harness == (contract.Identity{Name: h.Name, Version: h.Version, Model: h.Model}) {
