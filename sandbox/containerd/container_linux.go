@@ -201,6 +201,10 @@ func (c *container) Close(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	c.closed = true
+	if c.started.IsZero() {
+		c.exitErr = errors.New("sandbox: the attempt was closed before it was started")
+		close(c.done)
+	}
 	c.mu.Unlock()
 	c.rt.mu.Lock()
 	delete(c.rt.open, c.id)

@@ -49,7 +49,8 @@ import (
 // layout is where an embedded daemon keeps its things. What is kept from one
 // run to the next is below base. State is in a short path under /run: socket
 // paths are limited to 108 bytes, and a container's root is entered as a user
-// that may not pass a private folder above base.
+// that may not pass a private folder above base. A link there stands for base:
+// the options of an overlay cannot hold a comma or a colon.
 type layout struct {
 	base, state string
 }
@@ -59,7 +60,8 @@ func layoutOf(base string) layout {
 	return layout{base: base, state: "/run/foundry-" + hex.EncodeToString(sum[:6])}
 }
 
-func (l layout) root() string    { return filepath.Join(l.base, "containerd") }
+func (l layout) kept() string    { return filepath.Join(l.base, "containerd") }
+func (l layout) root() string    { return filepath.Join(l.state, "r") }
 func (l layout) log() string     { return filepath.Join(l.base, "daemon.log") }
 func (l layout) shim() string    { return filepath.Join(l.base, "bin", shimName) }
 func (l layout) users() string   { return filepath.Join(l.base, "users.lock") }
@@ -146,16 +148,24 @@ func prepareState(l layout) error {
 	if err := os.Chmod(l.state, 0o711); err != nil { // whatever the umask
 		return err
 	}
+	if err := os.MkdirAll(l.kept(), 0o700); err != nil {
+		return err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	next := l.shim() + ".new"
+	return errors.Join(link(l.kept(), l.root()), link(self, l.shim()))
+}
+
+// link makes or replaces a link.
+func link(to, at string) error {
+	next := at + ".new"
 	_ = os.Remove(next)
-	if err := os.Symlink(self, next); err != nil {
+	if err := os.Symlink(to, next); err != nil {
 		return err
 	}
-	return os.Rename(next, l.shim())
+	return os.Rename(next, at)
 }
 
 // sweepAll ends what users that died left behind.

@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -67,7 +68,10 @@ func (r *Runtime) Prepare(ctx context.Context, t sandbox.Task) (sandbox.Sandbox,
 	case twice:
 		return nil, fmt.Errorf("sandbox: attempt %s of run %s is there already", t.Attempt, t.Run)
 	}
-	if err := c.prepare(ctx); err != nil {
+	c.closing.Lock() // a runtime that is closed now waits, and removes what is made
+	err := c.prepare(ctx)
+	c.closing.Unlock()
+	if err != nil {
 		return nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 	}
 	return c, nil
@@ -155,6 +159,9 @@ func (c *container) folders() (map[string]string, error) {
 	for source, folder := range c.task.Trees {
 		if !filepath.IsAbs(folder) {
 			return nil, fmt.Errorf("sandbox: the folder of %s is not absolute: %q", source, folder)
+		}
+		if info, err := os.Lstat(folder); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("sandbox: the folder of %s is no folder: %s: %w", source, folder, cmp.Or[error](err, unix.ENOTDIR))
 		}
 		sources[source] = folder
 	}

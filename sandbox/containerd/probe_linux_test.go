@@ -39,7 +39,6 @@ type probeResult struct {
 	Mounts     string
 	Core       uint64
 	Unshare    string
-	Input      string
 }
 
 func probeMain(args []string) {
@@ -74,6 +73,17 @@ func probeMain(args []string) {
 				b[i] = byte(i)
 			}
 			kept = append(kept, b)
+		}
+	case "child": // runs a probe as a child, and says how that ended
+		fmt.Println(exec.Command(os.Args[0], append([]string{probeArg}, args[1:]...)...).Run())
+	case "threads": // count of children
+		n, _ := strconv.Atoi(args[1])
+		for range n {
+			cmd := exec.Command(os.Args[0], probeArg, "sleep")
+			if err := cmd.Start(); err != nil {
+				fmt.Println(errno(err))
+				os.Exit(0)
+			}
 		}
 	case "flood": // stdout, megabytes; a word on stderr
 		n, _ := strconv.Atoi(args[1])
@@ -114,7 +124,7 @@ func errno(err error) string {
 	if err == nil {
 		return ""
 	}
-	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.ENOENT} {
+	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.ENOENT, syscall.EAGAIN} {
 		if strings.HasSuffix(err.Error(), e.Error()) {
 			return e.Error()
 		}

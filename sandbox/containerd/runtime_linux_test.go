@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == probeArg {
 		probeMain(os.Args[2:])
 	}
+	if len(os.Args) == 4 && os.Args[1] == crashArg {
+		crashMain(os.Args[2], os.Args[3])
+	}
 	code := m.Run()
 	if err := closeShared(); err != nil {
 		fmt.Fprintln(os.Stderr, "closing the runtime of the tests:", err)
