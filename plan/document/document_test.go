@@ -268,7 +268,7 @@ func TestGetAndPointer(t *testing.T) {
 		}
 	}
 	for ptr, words := range map[string]string{
-		"/missing":   `step 1, "missing"`,
+		"/missing":   `step 1: there is no such value: "missing": the object (line 1)`,
 		"/X":         `spelled "x"`,
 		"/a~1b/~0/2": "has 2 items", "/a~1b/~0/-": "no index", "/a~1b/~0/01": "no index", "/a~1b/~0/+1": "no index",
 		"/a~1b/~0/99999999999": "no index",

@@ -137,13 +137,22 @@ func (v *Value) Pointer(ptr string) (*Value, error) {
 		return nil, fmt.Errorf("pointer %q: %w: there is no document", ptr, ErrMissing)
 	}
 	for i, step := range steps {
-		next, why := v.step(step)
-		if next == nil {
-			return nil, fmt.Errorf("pointer %q: %w: step %d, %q: %s", ptr, ErrMissing, i+1, step, why)
+		next, err := v.Step(step)
+		if err != nil {
+			return nil, fmt.Errorf("pointer %q, step %d: %w", ptr, i+1, err)
 		}
 		v = next
 	}
 	return v, nil
+}
+
+// Step takes one step of a pointer, unescaped. Its error wraps ErrMissing.
+func (v *Value) Step(step string) (*Value, error) {
+	next, why := v.step(step)
+	if next == nil {
+		return nil, fmt.Errorf("%w: %s: %s", ErrMissing, quote(step), why)
+	}
+	return next, nil
 }
 
 func (v *Value) step(step string) (*Value, string) {
@@ -154,7 +163,7 @@ func (v *Value) step(step string) (*Value, string) {
 		}
 		for _, m := range v.Members {
 			if strings.EqualFold(m.Key, step) {
-				return nil, fmt.Sprintf("the object has no such member, but one that is spelled %q", m.Key)
+				return nil, fmt.Sprintf("the object has no such member, but one that is spelled %s", quote(m.Key))
 			}
 		}
 		return nil, fmt.Sprintf("the object (line %d) has no such member", v.Pos.Line)
@@ -210,7 +219,9 @@ func SplitPointer(ptr string) ([]string, error) {
 			}
 			at += 1 + next
 		}
-		steps[i] = unescapePointer.Replace(s)
+		if strings.Contains(s, "~") {
+			steps[i] = unescapePointer.Replace(s)
+		}
 	}
 	return steps, nil
 }
