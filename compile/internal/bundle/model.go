@@ -33,7 +33,10 @@ type Produced struct {
 type Consumed struct {
 	ID     string
 	Schema string // inherited_schema's name, "" if none
-	At     diag.Range
+	// Producers are the skills that the provenance names as its sources (the
+	// names inside [[…]]), for the message about an artifact nobody produces.
+	Producers []string
+	At        diag.Range
 }
 
 // Verify is one entry of _verify.json.
