@@ -1,0 +1,242 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"foundry/exec/record"
+	"foundry/harness"
+	"foundry/harness/contract"
+	"foundry/plan"
+	"foundry/sandbox"
+)
+
+// Times that the controller gives to what should be quick.
+const (
+	// FinishGrace is how long a worker may live after its final event. An agent
+	// that keeps its process for the next prompt is then ended; that is no
+	// failure.
+	FinishGrace = 10 * time.Second
+	// killTime bounds each step of the clean-up: killing, closing, removing.
+	killTime = 60 * time.Second
+)
+
+// Runner is what the attempts of one run share. It is safe for concurrent use.
+type Runner struct {
+	Run        string // id of the run
+	Folder     *record.Folder
+	Store      *sandbox.Store
+	Trees      *Trees
+	Schemas    *Schemas
+	Bundles    map[string]*plan.Bundle
+	Executable string // this program, absolute
+	Now        func() time.Time
+	// Grace is FinishGrace, or less in a test.
+	Grace time.Duration
+}
+
+// Job is one attempt.
+type Job struct {
+	ID        string // unique in the run: a-z, 0-9 and '-'
+	Node      *plan.Node
+	Iteration int64 // from 1
+	Attempt   int64 // from 1
+	Harness   *plan.Harness
+	Adapter   harness.Adapter
+	Runtime   sandbox.Runtime
+	Inputs    []Input
+	Wall      time.Duration
+	Observe   func(contract.Event) // nil: nobody looks
+}
+
+// Input is a bound input; Artifact is nil where an optional one is absent.
+type Input struct {
+	Spec     plan.NodeInput
+	From     string
+	Artifact *Artifact
+}
+
+// Outcome is what an attempt came to. Artifacts are those promoted, in the
+// order of the node's outputs; none when it failed. Leftovers are things on
+// the host that could not be removed.
+type Outcome struct {
+	Record    *record.Attempt
+	Artifacts []Artifact
+	Leftovers []string
+}
+
+// attempt is the state of one execution.
+type attempt struct {
+	*Runner
+	job *Job
+	dir string // its folder in the record
+	rec *record.Attempt
+	out Outcome
+}
+
+// Do executes an attempt and writes its folder. The error is for a record that
+// could not be written; everything else is in the outcome.
+func (r *Runner) Do(ctx context.Context, job *Job) (Outcome, error) {
+	a := &attempt{Runner: r, job: job, rec: r.blank(job)}
+	a.dir = r.Folder.Path(filepath.FromSlash(record.AttemptFolder(job.Node.ID, job.Iteration, job.Attempt)))
+	if err := os.MkdirAll(filepath.Dir(a.dir), 0o700); err != nil {
+		return Outcome{}, err
+	}
+	if err := os.Mkdir(a.dir, 0o700); err != nil {
+		return Outcome{}, err
+	}
+	begun := time.Now()
+	failure := a.checkInputs()
+	if failure == nil {
+		failure = a.sandboxed(ctx)
+	}
+	a.rec.Usage.WallMillis = record.Known(time.Since(begun).Milliseconds())
+	a.rec.Ended = stamp(r.Now())
+	a.rec.Status, a.rec.Failure = record.StatusSucceeded, failure
+	if failure != nil {
+		a.rec.Status = record.StatusFailed
+	}
+	a.out.Record = a.rec
+	return a.out, record.WriteAttempt(a.dir, a.rec)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// blank is the record of an attempt that has done nothing yet.
+func (r *Runner) blank(job *Job) *record.Attempt {
+	n := job.Node
+	rec := &record.Attempt{
+		FormatVersion: record.FormatVersion, Node: n.ID, Iteration: job.Iteration, Attempt: job.Attempt,
+		Started: stamp(r.Now()), Usage: record.NoUsage(),
+		Invocation: InvocationOf(r.Bundles[n.Skill]), Harness: HarnessOf(job.Harness), Fixture: FixtureOf(n, r.Bundles),
+		Worker: record.Worker{Status: contract.NoStatus},
+	}
+	if n.Kind == plan.NodeAgent {
+		rec.Activation = record.ActivationUnproven
+		if job.Harness != nil && job.Harness.TestStub {
+			rec.Activation = record.ActivationUnprovenStub
+		}
+	}
+	for _, o := range n.Outputs {
+		rec.Outputs = append(rec.Outputs, record.Output{Artifact: o.Artifact, Filename: o.Filename, Kind: o.Kind,
+			Required: o.Required, State: record.OutputAbsent})
+	}
+	return rec
+}
+
+// checkInputs holds the inputs against their schemas before anything starts.
+func (a *attempt) checkInputs() *record.Failure {
+	var failure *record.Failure
+	for _, in := range a.job.Inputs {
+		use := record.InputUse{Artifact: in.Spec.Artifact, From: in.From}
+		if in.Artifact == nil {
+			if in.Spec.Required && failure == nil {
+				failure = record.Fail(record.ReasonMissingArtifact, fmt.Sprintf("input %s: %s did not bring it", in.Spec.Artifact, in.From))
+			}
+			a.rec.Inputs = append(a.rec.Inputs, use)
+			continue
+		}
+		use.Digest = in.Artifact.Digest
+		problems, schema, err := a.inputProblems(in)
+		if err != nil && failure == nil {
+			failure = hostFailure("checking the input "+in.Spec.Artifact, err)
+		}
+		use.Problems, use.Schema = problems.list, schema
+		if len(problems.list) > 0 && failure == nil {
+			failure = problems.failure("input "+in.Spec.Artifact, schema)
+		}
+		a.rec.Inputs = append(a.rec.Inputs, use)
+	}
+	return failure
+}
+
+func (a *attempt) inputProblems(in Input) (problems, string, error) {
+	if in.Spec.Schema == "" || in.Artifact.Directory() || len(in.Artifact.Tree) != 1 {
+		return problems{}, "", nil
+	}
+	schema, err := a.Schemas.Get(in.Spec.Schema)
+	if err != nil {
+		return problems{}, "", err
+	}
+	file := in.Artifact.Tree[0]
+	if file.Bytes > maxDocumentBytes {
+		return tooLarge(file.Bytes), schema.Digest, nil
+	}
+	data, err := a.Store.ReadAll(file.Digest, maxDocumentBytes)
+	if err != nil {
+		return problems{}, schema.Digest, err
+	}
+	list, dropped := Check(in.Spec.Kind, data, schema)
+	return problems{list, dropped}, schema.Digest, nil
+}
+
+// sandboxed does all that needs a sandbox, and removes it again.
+func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
+	trees, paths, err := a.trees(ctx, a.job)
+	if err != nil {
+		return a.hostFailure(ctx, "staging", err)
+	}
+	work := a.Folder.Path(record.WorkDir, a.job.ID)
+	if err := os.MkdirAll(filepath.Dir(work), 0o755); err != nil {
+		return hostFailure("making the work folder", err)
+	}
+	if err := os.Mkdir(work, 0o755); err != nil {
+		return hostFailure("making the work folder", err)
+	}
+	defer func() { a.leftover(sandbox.RemoveTree(work)) }()
+	n := a.job.Node
+	sb, err := a.job.Runtime.Prepare(ctx, sandbox.Task{
+		Run: a.Run, Attempt: a.job.ID, Dir: work, Process: n.Process, Files: n.Files, Sandbox: n.Sandbox,
+		Wall: a.job.Wall, OutputBytes: n.Budget.OutputBytes, OutputFiles: n.Budget.OutputFiles,
+		Skill: n.Skill, InputPaths: paths, Trees: trees, Executable: a.Executable,
+	})
+	if err != nil {
+		return a.hostFailure(ctx, "preparing the sandbox", err)
+	}
+	defer func() {
+		clean, cancel := cleanup(ctx)
+		defer cancel()
+		a.leftover(sb.Close(clean))
+	}()
+	failure := a.drive(ctx, sb)
+	if err := a.recordFacts(sb.Facts()); err != nil && failure == nil {
+		failure = hostFailure("writing the spec", err)
+	}
+	if !a.rec.Dead || failure != nil && failure.Class == record.ClassCancelled {
+		return failure
+	}
+	return a.collect(ctx, sb.Output(), failure)
+}
+
+// leftover notes what a clean-up could not remove.
+func (a *attempt) leftover(err error) {
+	if err != nil {
+		a.out.Leftovers = append(a.out.Leftovers, text(fmt.Sprintf("%s: %v", a.job.ID, err)))
+	}
+}
+
+// cleanup is a context for what must happen although ctx has ended.
+func cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), killTime)
+}
+
+func (a *attempt) hostFailure(ctx context.Context, what string, err error) *record.Failure {
+	if ctx.Err() != nil {
+		return record.Fail(record.ReasonCancelled, what+" was interrupted")
+	}
+	return hostFailure(what, err)
+}
+
+// hostFailure is the failure of something that the worker did not do.
+func hostFailure(what string, err error) *record.Failure {
+	reason := record.ReasonRuntimeError
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		reason = record.ReasonDiskFull
+	}
+	return record.Fail(reason, text(fmt.Sprintf("%s: %v", what, err)))
+}

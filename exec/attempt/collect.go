@@ -1,0 +1,242 @@
+package attempt
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"foundry/exec/record"
+	"foundry/plan"
+	"foundry/sandbox"
+)
+
+// problems is what is wrong with one artifact; dropped counts those beyond the
+// list.
+type problems struct {
+	list    []record.Problem
+	dropped int64
+}
+
+func tooLarge(bytes int64) problems {
+	return problems{list: one(ruleSize, fmt.Sprintf("it has %d bytes; more than %d are not parsed", bytes, int64(maxDocumentBytes)))}
+}
+
+// failure names the schema and every pointer.
+func (p problems) failure(what, schema string) *record.Failure {
+	var b strings.Builder
+	b.WriteString(what)
+	if schema != "" {
+		b.WriteString(" does not satisfy schema " + schema)
+	} else {
+		b.WriteString(" is not valid")
+	}
+	for i, q := range p.list {
+		sep := ", "
+		if i == 0 {
+			sep = ": "
+		}
+		at := q.Pointer
+		if at == "" {
+			at = "the document"
+		}
+		b.WriteString(sep + at + " (" + q.Rule + ": " + q.Message + ")")
+	}
+	if p.dropped > 0 {
+		fmt.Fprintf(&b, ", and %d more", p.dropped)
+	}
+	f := record.Fail(record.ReasonInvalidArtifact, b.String())
+	f.Source = record.SourceArtifact
+	return f
+}
+
+// collect freezes the outputs, judges them, and promotes them if nothing
+// failed. What stays unpromoted is kept under rejected/.
+func (a *attempt) collect(ctx context.Context, output string, failure *record.Failure) *record.Failure {
+	b := a.job.Node.Budget
+	frozen := filepath.Join(a.dir, "frozen")
+	// A worker that was killed may have left much; freezing it is bounded by the
+	// same limits, and goes on when the run is interrupted meanwhile.
+	clean, cancel := cleanup(ctx)
+	defer cancel()
+	result, err := sandbox.Collect(clean, output, a.job.Node.Outputs, sandbox.Limits{Bytes: b.OutputBytes, Files: b.OutputFiles}, frozen)
+	if err != nil {
+		a.leftover(sandbox.RemoveTree(frozen))
+		return first(failure, hostFailure("freezing the outputs", err))
+	}
+	failure = first(failure, a.judge(result))
+	if failure == nil {
+		if err := a.promote(result); err != nil {
+			a.out.Artifacts = nil
+			failure = hostFailure("promoting the outputs", err)
+		}
+	}
+	if failure == nil || !slices.ContainsFunc(result.Collected, func(c sandbox.Collected) bool { return c.Present }) {
+		a.leftover(sandbox.RemoveTree(frozen))
+		return failure
+	}
+	if err := os.Rename(frozen, filepath.Join(a.dir, record.RejectedDir)); err != nil {
+		a.leftover(err)
+	}
+	return failure
+}
+
+func first(a, b *record.Failure) *record.Failure {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// judge records the state of every output and returns the first failure: a
+// refusal of the folder, else that of the first output, as the plan lists them.
+func (a *attempt) judge(result sandbox.Result) *record.Failure {
+	var failure *record.Failure
+	for _, r := range result.Refusals {
+		a.rec.Refused = append(a.rec.Refused, record.Refused{Artifact: r.Artifact, Path: text(r.Path), Reason: r.Reason, Detail: text(r.Detail)})
+		failure = first(failure, a.refusal(r, result))
+	}
+	for _, name := range result.Undeclared.Names {
+		a.rec.Undeclared.Names = append(a.rec.Undeclared.Names, text(name))
+	}
+	a.rec.Undeclared.Count, a.rec.Undeclared.More = result.Undeclared.Count, result.Undeclared.More
+	for i, c := range result.Collected {
+		out := &a.rec.Outputs[i]
+		if !c.Present {
+			refused := slices.ContainsFunc(result.Refusals, func(r sandbox.Refusal) bool { return r.Artifact == c.Output.Artifact })
+			if refused {
+				out.State = record.OutputInvalid
+			} else if c.Output.Required != plan.Optional {
+				failure = first(failure, record.Fail(record.ReasonMissingArtifact,
+					fmt.Sprintf("output %s: the worker left no %s", c.Output.Artifact, c.Output.Filename)))
+			}
+			continue
+		}
+		out.Digest, out.Bytes, out.Files = c.Digest, c.Bytes, countFiles(c.Files)
+		found, schema, err := a.outputProblems(c)
+		if err != nil {
+			failure = first(failure, hostFailure("checking the output "+c.Output.Artifact, err))
+			continue
+		}
+		out.Schema, out.Problems, out.Dropped, out.State = schema, found.list, found.dropped, record.OutputValid
+		if len(found.list) > 0 {
+			out.State = record.OutputInvalid
+			failure = first(failure, found.failure(fmt.Sprintf("output %s (%s)", c.Output.Artifact, c.Output.Filename), schema))
+		}
+	}
+	return failure
+}
+
+// refusal is the failure that a refusal of the collector stands for.
+func (a *attempt) refusal(r sandbox.Refusal, result sandbox.Result) *record.Failure {
+	b := a.job.Node.Budget
+	detail := text(fmt.Sprintf("%s: %s: %s", r.Path, r.Reason, r.Detail))
+	switch r.Reason {
+	case sandbox.RefusedTooLarge:
+		return record.Exceeded(record.ReasonBudgetExceeded, record.DimOutputBytes, b.OutputBytes, result.Bytes, record.SourceArtifact, detail)
+	case sandbox.RefusedTooManyFiles:
+		return record.Exceeded(record.ReasonBudgetExceeded, record.DimOutputFiles, b.OutputFiles, result.Files, record.SourceArtifact, detail)
+	}
+	f := record.Fail(record.ReasonInvalidArtifact, detail)
+	if r.Artifact != "" {
+		f.Detail = "output " + r.Artifact + ": " + f.Detail
+	}
+	f.Source = record.SourceArtifact
+	return f
+}
+
+func (a *attempt) outputProblems(c sandbox.Collected) (problems, string, error) {
+	if c.Output.Kind == plan.KindDirectory {
+		return problems{}, "", nil
+	}
+	var schema *Schema
+	digest := ""
+	if c.Output.Schema != "" {
+		s, err := a.Schemas.Get(c.Output.Schema)
+		if err != nil {
+			return problems{}, "", err
+		}
+		schema, digest = s, s.Digest
+	}
+	if !readWhole(c.Output.Kind, c.Output.Schema) {
+		if c.Bytes == 0 {
+			return problems{list: one(ruleEmpty, "the file has 0 bytes")}, digest, nil
+		}
+		return problems{}, digest, nil
+	}
+	if c.Bytes > maxDocumentBytes {
+		return tooLarge(c.Bytes), digest, nil
+	}
+	data, err := os.ReadFile(c.Path)
+	if err != nil {
+		return problems{}, digest, err
+	}
+	if got := plan.Digest(data); got != c.Digest {
+		return problems{}, digest, fmt.Errorf("the frozen bytes changed: %s was %s", got, c.Digest)
+	}
+	list, dropped := Check(c.Output.Kind, data, schema)
+	return problems{list, dropped}, digest, nil
+}
+
+// promote puts every present output into the store.
+func (a *attempt) promote(result sandbox.Result) error {
+	for i, c := range result.Collected {
+		if !c.Present {
+			continue
+		}
+		for _, f := range c.Files {
+			if f.Mode == plan.ModeDir {
+				continue
+			}
+			at := c.Path
+			if c.Output.Kind == plan.KindDirectory {
+				at = filepath.Join(c.Path, filepath.FromSlash(f.Path))
+			}
+			digest, _, err := a.Store.PutFile(at)
+			if err != nil {
+				return err
+			}
+			if digest != f.Digest {
+				return fmt.Errorf("%s changed after it was frozen: it was %s and is %s", f.Path, f.Digest, digest)
+			}
+		}
+		art := Artifact{Tree: c.Files, Artifact: record.Artifact{Artifact: c.Output.Artifact, Filename: c.Output.Filename,
+			Kind: c.Output.Kind, Digest: c.Digest, Bytes: c.Bytes, Files: countFiles(c.Files)}}
+		if art.Directory() {
+			if err := PutTree(a.Store, c.Files, c.Digest); err != nil {
+				return err
+			}
+		}
+		a.rec.Outputs[i].State = record.OutputPromoted
+		a.out.Artifacts = append(a.out.Artifacts, art)
+	}
+	return nil
+}
+
+// PutTree stores the file list of a folder under the tree's own digest, so
+// that the folder can be read again from its digest alone.
+func PutTree(store *sandbox.Store, files []plan.BundleFile, digest string) error {
+	data, err := plan.EncodeCanonical(struct {
+		Files []plan.BundleFile `json:"files"`
+	}{files})
+	if err != nil {
+		return err
+	}
+	got, err := store.Put(data)
+	if err == nil && got != digest {
+		err = fmt.Errorf("the file list has the digest %s, not %s", got, digest)
+	}
+	return err
+}
+
+func countFiles(files []plan.BundleFile) int64 {
+	n := int64(0)
+	for _, f := range files {
+		if f.Mode != plan.ModeDir {
+			n++
+		}
+	}
+	return n
+}

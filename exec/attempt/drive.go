@@ -1,0 +1,284 @@
+package attempt
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"foundry/exec/record"
+	"foundry/harness"
+	"foundry/harness/contract"
+	"foundry/plan"
+	"foundry/sandbox"
+)
+
+// stopper holds the first failure that ends an attempt.
+type stopper struct {
+	once    sync.Once
+	failure *record.Failure
+	ch      chan struct{} // closed when failure is set
+}
+
+func (s *stopper) stop(f *record.Failure) {
+	s.once.Do(func() {
+		s.failure = f
+		close(s.ch)
+	})
+}
+
+// first is the failure that came first, nil for none. It is asked for when
+// nothing may stop the attempt any more.
+func (s *stopper) first() *record.Failure {
+	s.once.Do(func() {})
+	return s.failure
+}
+
+// ending is how a process came to its end.
+type ending struct {
+	exit      sandbox.Exit
+	exited    bool  // its end was seen
+	startErr  error
+	waitErr   error // the runtime lost it
+	killErr   error // not everything was shown to be dead
+	cancelled bool
+	lingered  bool // ended by the controller, after its final event
+	ordered   bool // ended by the controller, for whatever reason
+}
+
+// drive starts the process, feeds the session, enforces the limits, kills
+// everything and says whether the worker failed.
+func (a *attempt) drive(ctx context.Context, sb sandbox.Sandbox) *record.Failure {
+	prompt, err := sb.Expand(a.job.Node.Prompt)
+	if err != nil {
+		return a.unstarted(ctx, sb, "expanding the prompt", err)
+	}
+	files, err := openStreams(a.dir)
+	if err != nil {
+		return a.unstarted(ctx, sb, "opening the record's streams", err)
+	}
+	halt := &stopper{ch: make(chan struct{})}
+	pr, pw := io.Pipe()
+	st := &stream{
+		session: a.job.Adapter.Session(harness.SessionConfig{Harness: *a.job.Harness, Node: a.job.Node.ID,
+			Iteration: a.job.Iteration, Attempt: a.job.Attempt, Prompt: prompt}),
+		stdin: newStdin(), trace: files.trace, observe: a.job.Observe, budget: a.job.Node.Budget, want: *a.job.Harness,
+		stop: halt.stop, finished: make(chan struct{}), done: make(chan struct{}), calls: map[string]bool{},
+	}
+	go st.run(pr)
+	end := a.supervise(ctx, sb, st, halt, sandbox.Stdio{
+		Stdin:  st.stdin,
+		Stdout: &stdout{kept: files.stdout, pipe: pw, max: MaxStdout, stop: halt.stop},
+		Stderr: files.stderr,
+	})
+	pw.Close()
+	<-st.done
+	a.rec.Dead = end.killErr == nil
+	a.rec.Worker, a.rec.Usage = st.worker(), st.usage()
+	if end.exited {
+		a.rec.Exit = &record.Exit{Code: int64(end.exit.Code), Signal: end.exit.Signal, OOM: end.exit.OOM, Killed: end.ordered}
+	}
+	a.rec.Stdout, a.rec.Stderr, err = files.finish()
+	if err = errors.Join(err, st.traceErr); err != nil {
+		err = fmt.Errorf("writing the streams: %w", err)
+	}
+	return a.verdict(end, halt.first(), err)
+}
+
+// unstarted cleans up before a process was started.
+func (a *attempt) unstarted(ctx context.Context, sb sandbox.Sandbox, what string, err error) *record.Failure {
+	clean, cancel := cleanup(ctx)
+	defer cancel()
+	a.rec.Dead = sb.Kill(clean) == nil
+	return a.hostFailure(ctx, what, err)
+}
+
+// supervise runs the process until it ends or must end, and kills everything.
+func (a *attempt) supervise(ctx context.Context, sb sandbox.Sandbox, st *stream, halt *stopper, stdio sandbox.Stdio) (end ending) {
+	clean, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	begun := time.Now()
+	if err := sb.Start(ctx, stdio); err != nil {
+		end.startErr = err
+		end.cancelled = ctx.Err() != nil
+		end.killErr = a.kill(ctx, sb)
+		return end
+	}
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		end.exit, end.waitErr = sb.Wait(clean)
+	}()
+	wall := time.NewTimer(a.job.Wall)
+	defer wall.Stop()
+	finished := st.finished
+	var grace <-chan time.Time
+	for running := true; running; {
+		select {
+		case <-waited:
+			running = false
+		case <-halt.ch:
+			running, end.ordered = false, true
+		case <-wall.C:
+			limit := int64(a.job.Wall / time.Second)
+			halt.stop(record.Exceeded(record.ReasonBudgetExceeded, record.DimWall, limit,
+				int64(math.Ceil(time.Since(begun).Seconds())), record.SourceController,
+				fmt.Sprintf("the node may take %d seconds", limit)))
+		case <-ctx.Done():
+			running, end.ordered = false, true
+		case <-finished:
+			finished, grace = nil, time.After(a.Grace)
+		case <-grace:
+			running, end.ordered, end.lingered = false, true, true
+		}
+	}
+	end.cancelled = ctx.Err() != nil
+	end.killErr = a.kill(ctx, sb)
+	// What is dead has an end; a runtime that cannot tell is not waited for.
+	select {
+	case <-waited:
+	case <-time.After(killTime):
+		cancel()
+		<-waited
+	}
+	end.exited = end.waitErr == nil
+	return end
+}
+
+func (a *attempt) kill(ctx context.Context, sb sandbox.Sandbox) error {
+	clean, cancel := cleanup(ctx)
+	defer cancel()
+	return sb.Kill(clean)
+}
+
+// verdict applies the order that the package documents to what happened before
+// the outputs are looked at.
+func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error) *record.Failure {
+	w := a.rec.Worker
+	failedExit := end.exited && end.exit.Code != 0 && !end.lingered
+	how := exitText(end)
+	switch {
+	case end.cancelled:
+		return record.Fail(record.ReasonCancelled, "the run was interrupted")
+	case end.killErr != nil:
+		return hostFailure("ending the attempt: something of it may be alive", end.killErr)
+	case end.startErr != nil:
+		return hostFailure("starting the process", end.startErr)
+	case end.waitErr != nil:
+		f := hostFailure("the sandbox does not tell how the process ended", end.waitErr)
+		if f.Reason == record.ReasonRuntimeError && !end.ordered {
+			f.Reason = record.ReasonSandboxDied
+		}
+		return f
+	case hostErr != nil:
+		return hostFailure("the record", hostErr)
+	case stopped != nil:
+		return stopped
+	case end.exit.OOM && (failedExit || w.Status == contract.NoStatus):
+		f := record.Fail(record.ReasonResourceExceeded+record.DimMemory, "the kernel killed a process of the attempt for memory; "+how)
+		f.Limit, f.Observed, f.Overshoot = record.Known(a.job.Node.Sandbox.Resources.MemoryBytes), record.Unknown, record.Unknown
+		f.Source = record.SourceSandbox
+		return f
+	case w.Status == contract.NoStatus:
+		return workerFailure(record.ReasonNoFinalEvent, "the stream ended without a final event; "+how, w)
+	case w.Violation != "":
+		return workerFailure(record.ReasonWorkerError, "the stream broke the contract; "+how, w)
+	case w.Status == contract.Errored || w.Status == contract.Aborted:
+		return workerFailure(record.ReasonWorkerError, "the final event says "+w.Status+"; "+how, w)
+	case failedExit:
+		return workerFailure(record.ReasonWorkerError, "the final event says "+w.Status+", but "+how, w)
+	case a.job.Node.RequireActivation:
+		return record.Fail(record.ReasonActivationUnproven, "nothing proves that the worker activated the skill "+a.job.Node.Skill)
+	}
+	return nil
+}
+
+func exitText(end ending) string {
+	switch {
+	case end.ordered:
+		return "the controller ended the process"
+	case end.exit.Signal != "":
+		return "the process was ended by " + end.exit.Signal
+	}
+	return fmt.Sprintf("the process ended with exit code %d", end.exit.Code)
+}
+
+func workerFailure(reason, detail string, w record.Worker) *record.Failure {
+	if w.Violation != "" {
+		detail += "; " + w.Violation
+	}
+	if w.Message != "" {
+		detail += fmt.Sprintf("; the worker says %q", w.Message)
+	}
+	f := record.Fail(reason, text(detail))
+	f.Source = record.SourceWorker
+	return f
+}
+
+// streams are the files that a process's output goes to.
+type streams struct {
+	files          []*os.File
+	stdout, stderr *record.StreamWriter
+	trace          *bufio.Writer
+}
+
+func openStreams(dir string) (*streams, error) {
+	s := new(streams)
+	for _, name := range []string{record.StdoutFile, record.StderrFile, record.TraceFile} {
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			for _, open := range s.files {
+				open.Close()
+			}
+			return nil, err
+		}
+		s.files = append(s.files, f)
+	}
+	s.stdout = record.NewStreamWriter(s.files[0], record.StreamHead, record.StreamTail)
+	s.stderr = record.NewStreamWriter(s.files[1], record.StreamHead, record.StreamTail)
+	s.trace = bufio.NewWriter(s.files[2])
+	return s, nil
+}
+
+func (s *streams) finish() (out, errs record.Stream, err error) {
+	out, errOut := s.stdout.Finish()
+	errs, errErrs := s.stderr.Finish()
+	err = errors.Join(errOut, errErrs, s.trace.Flush())
+	for _, f := range s.files {
+		err = errors.Join(err, f.Close())
+	}
+	return out, errs, err
+}
+
+// recordFacts keeps what the runtime applied.
+func (a *attempt) recordFacts(f sandbox.Facts) error {
+	a.rec.Sandbox = sandboxRecord(f, a.job.Node.Sandbox)
+	if len(f.Spec) == 0 {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(a.dir, record.SpecFile), f.Spec, 0o600)
+}
+
+func sandboxRecord(f sandbox.Facts, want plan.Sandbox) *record.Sandbox {
+	s := &record.Sandbox{
+		Mode: f.Mode, SecurityBoundary: f.SecurityBoundary, Image: f.Image, ImageDigest: f.ImageDigest,
+		ConfigDigest: f.ConfigDigest, ProgramDigest: f.Program.Digest, User: f.User, Network: f.Network,
+		Credentials: want.Credentials, WorkerCreds: want.WorkerCredentials,
+	}
+	for _, name := range sortedKeys(f.Runtimes) {
+		s.Runtimes = append(s.Runtimes, record.Version{Name: name, Version: text(f.Runtimes[name])})
+	}
+	for _, m := range f.Mounts {
+		s.Mounts = append(s.Mounts, record.Mount{Source: m.Source, Destination: m.Destination, Mode: m.Mode, Bytes: m.Bytes})
+	}
+	for _, p := range f.Properties {
+		s.Properties = append(s.Properties, record.Property{Name: p.Name, State: p.State, Detail: text(p.Detail)})
+	}
+	return s
+}

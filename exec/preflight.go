@@ -1,0 +1,283 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"foundry/exec/attempt"
+	"foundry/exec/record"
+	"foundry/plan"
+	"foundry/sandbox"
+)
+
+// Classes of NodeInput.From, the part before the colon.
+const (
+	fromInput = "input"
+	fromNode  = "node"
+)
+
+func source(from string) (class, id string) {
+	class, id, _ = strings.Cut(from, ":")
+	return class, id
+}
+
+// preflight says what would stop the run, before anything is made.
+func (e *engine) preflight() error {
+	o := &e.opts
+	encoded, err := plan.Encode(o.Plan)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(encoded, o.PlanBytes) {
+		return errors.New("exec: the plan's bytes are not those of the plan")
+	}
+	if bad := plan.Validate(o.Plan); len(bad) > 0 {
+		return fmt.Errorf("exec: the plan is not valid: %s (%d problems in all)", bad[0], len(bad))
+	}
+	if o.Plan.Mode != plan.ModeTrace {
+		return fmt.Errorf("exec: the plan's mode is %s, and this version executes %s alone", o.Plan.Mode, plan.ModeTrace)
+	}
+	if !filepath.IsAbs(o.Executable) {
+		return fmt.Errorf("exec: the executable %q is not absolute", o.Executable)
+	}
+	if e.walk, err = NewWalk(o.Plan, o.Through); err != nil {
+		return err
+	}
+	e.harnesses = map[string]*plan.Harness{}
+	for i := range o.Plan.Harnesses {
+		e.harnesses[o.Plan.Harnesses[i].Name] = &o.Plan.Harnesses[i]
+	}
+	for i := range o.Plan.Nodes {
+		if e.walk.Selected(i) {
+			if err := e.runnable(&o.Plan.Nodes[i]); err != nil {
+				return fmt.Errorf("exec: node %s: %w", o.Plan.Nodes[i].ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// runnable says why a node cannot run here.
+func (e *engine) runnable(n *plan.Node) error {
+	if e.opts.Runtimes[n.Sandbox.Mode] == nil {
+		return fmt.Errorf("the sandbox %q is not to be had here: there is %s", n.Sandbox.Mode, list(e.opts.Runtimes))
+	}
+	h := e.harnesses[n.Harness]
+	if h == nil {
+		return fmt.Errorf("the plan has no harness %q", n.Harness)
+	}
+	a := e.opts.Adapters[h.Adapter]
+	if a == nil {
+		return fmt.Errorf("the adapter %q of harness %s is not known: there is %s", h.Adapter, h.Name, list(e.opts.Adapters))
+	}
+	caps, err := a.Capabilities(h.Version)
+	if err != nil {
+		return fmt.Errorf("harness %s: %w", h.Name, err)
+	}
+	if caps.TestStub != h.TestStub {
+		return fmt.Errorf("harness %s: the plan says test_stub = %v, the adapter %s says %v", h.Name, h.TestStub, h.Adapter, caps.TestStub)
+	}
+	if n.Sandbox.Network != plan.NetworkNone {
+		return fmt.Errorf("the network %q is not built yet: this version gives %s alone", n.Sandbox.Network, plan.NetworkNone)
+	}
+	if len(n.Sandbox.WorkerCredentials) > 0 {
+		return fmt.Errorf("worker credentials (%s) are not built yet", strings.Join(n.Sandbox.WorkerCredentials, ", "))
+	}
+	if n.SubmitAttempts > 1 {
+		return fmt.Errorf("submit_attempts = %d is not built yet: this version hands nothing back to a worker", n.SubmitAttempts)
+	}
+	return nil
+}
+
+func list[V any](m map[string]V) string {
+	if len(m) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+}
+
+// take makes the run's own store and record. A *Refusal is about the plan's
+// bytes.
+func (e *engine) take(ctx context.Context) error {
+	o := &e.opts
+	var err error
+	if e.store, err = sandbox.OpenStore(e.folder.Path(record.StoreDir)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(e.folder.Path(record.WorkDir), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(e.folder.Path(record.PlanFile), o.PlanBytes, 0o600); err != nil {
+		return err
+	}
+	bundles := make(map[string]*plan.Bundle, len(o.Plan.Bundles))
+	for i := range o.Plan.Bundles {
+		bundles[o.Plan.Bundles[i].ID] = &o.Plan.Bundles[i]
+	}
+	e.inputs = map[string]*attempt.Artifact{}
+	needed, schemas, err := e.needed(bundles)
+	if err != nil {
+		return &Refusal{err}
+	}
+	for _, id := range needed {
+		if err := e.copyBundle(ctx, bundles[id]); err != nil {
+			return err
+		}
+	}
+	compiled := attempt.NewSchemas(o.Plan, e.store)
+	for _, id := range schemas {
+		if _, err := compiled.Get(id); err != nil {
+			return &Refusal{err}
+		}
+	}
+	program, err := digestFile(o.Executable)
+	if err != nil {
+		return err
+	}
+	e.blank(bundles, program)
+	e.runner = &attempt.Runner{Run: e.run.ID, Folder: e.folder, Store: e.store, Schemas: compiled, Bundles: bundles,
+		Executable: o.Executable, Now: o.Now, Grace: attempt.FinishGrace}
+	return nil
+}
+
+// needed lists the bundles that the executed part uses, sorted, and the
+// schemas among them. It also makes the artifacts of the policy's inputs.
+func (e *engine) needed(bundles map[string]*plan.Bundle) (all, schemas []string, err error) {
+	inputs := map[string]*plan.Input{}
+	for i := range e.opts.Plan.Inputs {
+		inputs[e.opts.Plan.Inputs[i].ID] = &e.opts.Plan.Inputs[i]
+	}
+	set, schemaSet := map[string]bool{}, map[string]bool{}
+	for i := range e.opts.Plan.Nodes {
+		if !e.walk.Selected(i) {
+			continue
+		}
+		n := &e.opts.Plan.Nodes[i]
+		for _, m := range n.Sandbox.Mounts {
+			if bundles[m.Source] != nil {
+				set[m.Source] = true
+			}
+		}
+		for _, out := range n.Outputs {
+			schemaSet[out.Schema] = true
+		}
+		for _, in := range n.Inputs {
+			schemaSet[in.Schema] = true
+			class, id := source(in.From)
+			if class != fromInput {
+				continue
+			}
+			if inputs[id] == nil || bundles[inputs[id].Bundle] == nil {
+				return nil, nil, fmt.Errorf("exec: node %s reads the input %s, which the plan does not have", n.ID, id)
+			}
+			set[inputs[id].Bundle] = true
+			if e.inputs[id], err = inputArtifact(inputs[id], bundles[inputs[id].Bundle]); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	delete(schemaSet, "")
+	for id := range schemaSet {
+		if bundles[id] == nil {
+			return nil, nil, fmt.Errorf("exec: the plan has no bundle %s", id)
+		}
+		set[id] = true
+	}
+	return slices.Sorted(maps.Keys(set)), slices.Sorted(maps.Keys(schemaSet)), nil
+}
+
+func inputArtifact(in *plan.Input, b *plan.Bundle) (*attempt.Artifact, error) {
+	a := &attempt.Artifact{Tree: b.Files, Artifact: record.Artifact{Artifact: in.ID, Filename: in.Filename, Kind: in.Kind, Digest: b.Digest}}
+	for _, f := range b.Files {
+		if f.Mode != plan.ModeDir {
+			a.Bytes += f.Bytes
+			a.Files++
+		}
+	}
+	if a.Directory() {
+		return a, nil
+	}
+	if len(b.Files) != 1 || b.Files[0].Mode == plan.ModeDir {
+		return nil, fmt.Errorf("exec: the input %s is a file, but its bundle %s does not hold exactly one", in.ID, b.ID)
+	}
+	a.Digest = b.Files[0].Digest
+	return a, nil
+}
+
+// copyBundle brings the bytes of a bundle into the run's store, and refuses
+// those that are not the plan's.
+func (e *engine) copyBundle(ctx context.Context, b *plan.Bundle) error {
+	if b.ID != "" {
+		if got, err := plan.TreeDigest(b.Files); err != nil || got != b.Digest {
+			return &Refusal{fmt.Errorf("exec: bundle %s: its file list has the digest %s, the plan says %s", b.ID, got, b.Digest)}
+		}
+	}
+	for _, f := range b.Files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if f.Mode == plan.ModeDir || e.store.Has(f.Digest) {
+			continue
+		}
+		if err := e.copyBlob(f); err != nil {
+			if refused, ok := errors.AsType[*Refusal](err); ok {
+				return &Refusal{fmt.Errorf("exec: bundle %s: %s: %w", b.ID, f.Path, refused.Err)}
+			}
+			return fmt.Errorf("exec: bundle %s: %s: %w", b.ID, f.Path, err)
+		}
+	}
+	return nil
+}
+
+// copyBlob copies one file through a temporary one, whatever its size.
+func (e *engine) copyBlob(f plan.BundleFile) error {
+	src, err := e.opts.Blobs.Open(f.Digest)
+	if err != nil {
+		return &Refusal{err}
+	}
+	defer src.Close()
+	tmp := e.folder.Path(record.WorkDir, "blob")
+	dst, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp)
+	in := &readError{r: io.LimitReader(src, f.Bytes+1)}
+	_, err = io.Copy(dst, in)
+	if err = errors.Join(err, dst.Close()); err != nil {
+		if in.err != nil {
+			return &Refusal{in.err}
+		}
+		return err
+	}
+	got, n, err := e.store.PutFile(tmp)
+	if err != nil {
+		return err
+	}
+	if got != f.Digest || n != f.Bytes {
+		return &Refusal{fmt.Errorf("the bytes changed: the plan names %s (%d bytes), there is %s (%d bytes or more)", f.Digest, f.Bytes, got, n)}
+	}
+	return nil
+}
+
+// readError keeps the error of the source apart from that of the destination.
+type readError struct {
+	r   io.Reader
+	err error
+}
+
+func (r *readError) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,154 @@
+package record
+
+// Attempt is attempt.json: one execution of one node in one sandbox.
+type Attempt struct {
+	FormatVersion int         `json:"format_version"`
+	Node          string      `json:"node"`
+	Iteration     int64       `json:"iteration"`
+	Attempt       int64       `json:"attempt"`
+	Status        string      `json:"status"`
+	Failure       *Failure    `json:"failure,omitempty"`
+	Started       string      `json:"started"`
+	Ended         string      `json:"ended"`
+	Invocation    *Invocation `json:"invocation,omitempty"`
+	Harness       *Harness    `json:"harness,omitempty"`
+	Fixture       *Bundle     `json:"fixture,omitempty"`
+	Activation    string      `json:"activation,omitempty"`
+	Worker        Worker      `json:"worker"`
+	Exit          *Exit       `json:"exit,omitempty"` // nil: the process never started, or its end was not seen
+	Dead          bool        `json:"dead"`           // everything of the attempt was shown to be gone
+	Usage         Usage       `json:"usage"`
+	Inputs        []InputUse  `json:"inputs"`
+	Outputs       []Output    `json:"outputs"`
+	Refused       []Refused   `json:"refused"` // what lay in the output folder and may not cross
+	Undeclared    Undeclared  `json:"undeclared"`
+	Stdout        Stream      `json:"stdout"`
+	Stderr        Stream      `json:"stderr"`
+	Sandbox       *Sandbox    `json:"sandbox,omitempty"`
+}
+
+// States of the proof that a worker activated its skill.
+const (
+	ActivationUnprovenStub = "unproven (test stub)"
+	ActivationUnproven     = "unproven"
+)
+
+// Worker is what the worker said of itself; nothing here decides success alone.
+type Worker struct {
+	Status    string `json:"status"` // settled stopped_length errored aborted none
+	Message   string `json:"message,omitempty"`
+	Name      string `json:"name,omitempty"` // from its started event
+	Version   string `json:"version,omitempty"`
+	Model     string `json:"model,omitempty"`
+	Noise     int64  `json:"noise"` // lines that were no event
+	Violation string `json:"violation,omitempty"`
+}
+
+// Exit is how the process ended. Killed says that the controller ended it.
+type Exit struct {
+	Code   int64  `json:"code"`
+	Signal string `json:"signal,omitempty"`
+	OOM    bool   `json:"oom,omitempty"`
+	Killed bool   `json:"killed,omitempty"`
+}
+
+// InputUse is one input as it was given. An absent optional one has no digest.
+type InputUse struct {
+	Artifact string    `json:"artifact"`
+	From     string    `json:"from"`
+	Digest   string    `json:"digest,omitempty"`
+	Schema   string    `json:"schema_digest,omitempty"`
+	Problems []Problem `json:"problems"`
+}
+
+// States of a declared output.
+const (
+	OutputPromoted = "promoted"
+	OutputValid    = "valid"   // valid, but the attempt failed: not promoted
+	OutputInvalid  = "invalid" // frozen and refused
+	OutputAbsent   = "absent"
+)
+
+// Output is one declared output as it was found.
+type Output struct {
+	Artifact string    `json:"artifact"`
+	Filename string    `json:"filename"`
+	Kind     string    `json:"kind"`
+	Required string    `json:"required"`
+	State    string    `json:"state"`
+	Digest   string    `json:"digest,omitempty"`
+	Bytes    int64     `json:"bytes"`
+	Files    int64     `json:"files"`
+	Schema   string    `json:"schema_digest,omitempty"`
+	Problems []Problem `json:"problems"`
+	Dropped  int64     `json:"problems_dropped,omitempty"` // beyond the listed ones
+}
+
+// Problem is one thing that is wrong with an artifact. Pointer is an RFC 6901
+// pointer into the document, "" for the whole of it.
+type Problem struct {
+	Pointer string `json:"pointer"`
+	Rule    string `json:"rule"` // the schema keyword, or format, encoding, empty
+	Message string `json:"message"`
+}
+
+// Refused is something in the output folder that may not cross.
+type Refused struct {
+	Artifact string `json:"artifact,omitempty"`
+	Path     string `json:"path"`
+	Reason   string `json:"reason"`
+	Detail   string `json:"detail"`
+}
+
+// Undeclared is what the output folder held beside the declared outputs. None
+// of it crossed.
+type Undeclared struct {
+	Count int64    `json:"count"`
+	Names []string `json:"names"` // the first of them
+	More  bool     `json:"more,omitempty"`
+}
+
+// Stream is a standard stream as it was kept: its head and its tail.
+type Stream struct {
+	Bytes   int64 `json:"bytes"`   // all that was written
+	Dropped int64 `json:"dropped"` // between head and tail
+}
+
+// Sandbox is what a runtime applied.
+type Sandbox struct {
+	Mode             string     `json:"mode"`
+	SecurityBoundary bool       `json:"security_boundary"`
+	Image            string     `json:"image,omitempty"`
+	ImageDigest      string     `json:"image_digest,omitempty"`
+	ConfigDigest     string     `json:"config_digest,omitempty"`
+	ProgramDigest    string     `json:"program_digest,omitempty"`
+	Runtimes         []Version  `json:"runtimes"` // sorted by name
+	User             string     `json:"user"`
+	Network          string     `json:"network"`
+	Credentials      []string   `json:"credentials"`        // names that the broker may use for it
+	WorkerCreds      []string   `json:"worker_credentials"` // names that entered it
+	Mounts           []Mount    `json:"mounts"`
+	Properties       []Property `json:"properties"`
+}
+
+// Version is a program and its version.
+type Version struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// Mount is a mount as it was made; Bytes is the bound that holds, 0 if none.
+type Mount struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	Mode        string `json:"mode"`
+	Bytes       int64  `json:"bytes"`
+}
+
+// Property is one thing that a sandbox promises (enforced) or cannot give
+// (not_enforced).
+type Property struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Detail string `json:"detail,omitempty"`
+}

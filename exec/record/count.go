@@ -1,0 +1,71 @@
+package record
+
+import "strconv"
+
+// Count is a whole number that may be unknown: decimal digits, or Unknown.
+// The empty string says that there is nothing to count.
+type Count string
+
+// Unknown is the Count of what nobody measured.
+const Unknown Count = "unknown"
+
+// Known is the Count of n.
+func Known(n int64) Count { return Count(strconv.FormatInt(n, 10)) }
+
+// Value returns the number, and whether it is known.
+func (c Count) Value() (int64, bool) {
+	n, err := strconv.ParseInt(string(c), 10, 64)
+	return n, err == nil
+}
+
+// Plus adds two counts; the sum with an unknown is unknown, as is one that
+// does not fit 64 bits. The empty Count adds nothing.
+func (c Count) Plus(d Count) Count {
+	if c == "" {
+		return d
+	}
+	if d == "" {
+		return c
+	}
+	a, okA := c.Value()
+	b, okB := d.Value()
+	sum := a + b
+	if !okA || !okB || (a > 0 && b > 0 && sum < 0) {
+		return Unknown
+	}
+	return Known(sum)
+}
+
+// Usage is what an attempt, a node or a run spent. Wall is measured by the
+// controller; the others are the worker's own words.
+type Usage struct {
+	WallMillis   Count `json:"wall_millis"`
+	Turns        Count `json:"turns"`
+	ToolCalls    Count `json:"tool_calls"`
+	InputTokens  Count `json:"input_tokens"`
+	OutputTokens Count `json:"output_tokens"`
+	CacheRead    Count `json:"cache_read_tokens"`
+	CacheWrite   Count `json:"cache_write_tokens"`
+	Tokens       Count `json:"tokens"` // all four together
+	CostMicroUSD Count `json:"cost_micro_usd"`
+}
+
+// NoUsage is the usage of what never started.
+func NoUsage() Usage {
+	return Usage{"0", "0", "0", "0", "0", "0", "0", "0", "0"}
+}
+
+// Plus adds two usages.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{
+		WallMillis:   u.WallMillis.Plus(v.WallMillis),
+		Turns:        u.Turns.Plus(v.Turns),
+		ToolCalls:    u.ToolCalls.Plus(v.ToolCalls),
+		InputTokens:  u.InputTokens.Plus(v.InputTokens),
+		OutputTokens: u.OutputTokens.Plus(v.OutputTokens),
+		CacheRead:    u.CacheRead.Plus(v.CacheRead),
+		CacheWrite:   u.CacheWrite.Plus(v.CacheWrite),
+		Tokens:       u.Tokens.Plus(v.Tokens),
+		CostMicroUSD: u.CostMicroUSD.Plus(v.CostMicroUSD),
+	}
+}
