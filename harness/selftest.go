@@ -14,6 +14,13 @@ type Versioned interface {
 	Versions() []string
 }
 
+// Player is an adapter that plays script files. Nodes lists the node ids that a
+// script names, sorted, so that the compiler can refuse one that the pipeline
+// does not have. Every test stub is one.
+type Player interface {
+	Nodes(script []byte) ([]string, error)
+}
+
 // SelfTest reports every adapter for `foundry worker --self-test`, sorted by
 // name: its versions must have capabilities, and its session must call noise
 // noise and end without a finished event when it saw none. It starts nothing.

@@ -84,9 +84,8 @@ func read(script []byte) (*Book, error) {
 	return b, err
 }
 
-// Nodes lists the node ids that a script file names, sorted, so that the
-// compiler can refuse one that the pipeline does not have.
-func Nodes(script []byte) ([]string, error) {
+// Nodes lists the node ids that a script file names, sorted.
+func (Adapter) Nodes(script []byte) ([]string, error) {
 	b, err := Decode(script)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,210 @@
+package compile
+
+import (
+	"context"
+	"io/fs"
+
+	"foundry/compile/internal/bundle"
+	"foundry/compile/internal/diag"
+	"foundry/compile/internal/policy"
+	"foundry/harness"
+	"foundry/plan"
+)
+
+// Diagnostic is one finding; see its fields.
+type Diagnostic = diag.Diagnostic
+
+// Range is a place in a file.
+type Range = diag.Range
+
+// Severities of a Diagnostic.
+const (
+	Error   = diag.Error
+	Warning = diag.Warning
+)
+
+// Assignment is one variable given on the command line.
+type Assignment = policy.Assignment
+
+// Options are the inputs of a compilation beside the policy's path.
+type Options struct {
+	// Open gives the files below a folder. Paths are those of the command line
+	// and of the policy, joined; nothing else is ever read.
+	Open     func(dir string) (fs.FS, error)
+	Vars     []Assignment
+	VarFiles []string
+	// Adapters are the harness adapters that this program has, by name.
+	Adapters map[string]harness.Adapter
+	Override Override
+	Scenario string // name of the scenario block whose inputs are taken, "" for none
+}
+
+// Override is what the command line says over the policy. Zero fields leave
+// the policy as it is.
+type Override struct {
+	Sandbox     string            // plan.SandboxLocal or plan.SandboxContainer
+	Image       string            // digest reference or plan.ImageBuiltin
+	Network     string            // plan.Network…
+	Credentials []string          // names of credentials that are added
+	Harness     map[string]string // harness NAME is replaced by another one of the policy
+	Provider    string            // of every harness that names a provider
+	Model       string            // likewise
+	Thinking    string            // likewise
+}
+
+// Result is what a compilation gives. Plan and Encoded are nil when a
+// diagnostic is an error.
+type Result struct {
+	Plan        *plan.Plan
+	Encoded     []byte            // the bytes of plan.json
+	Digest      string            // their identity
+	Blobs       map[string][]byte // every file of the plan's bundles, by digest
+	Diagnostics []Diagnostic      // sorted
+	Sources     map[string][]byte // files that diagnostics point into
+}
+
+// Compile reads a policy, a file or a folder of *.hcl, and everything that it
+// names. All that can be found wrong is reported at once.
+func Compile(ctx context.Context, policyPath string, opts Options) *Result {
+	c := &compiler{
+		ctx:     ctx,
+		opts:    opts,
+		skills:  map[string]*bundle.Skill{},
+		schemas: map[string]*schema{},
+		bundles: map[string]*plan.Bundle{},
+		blobs:   map[string][]byte{},
+		sources: map[string][]byte{},
+		roots:   map[string]fs.FS{},
+		units:   map[string]*unit{},
+		steps:   map[string]*step{},
+		inputs:  map[string]*input{},
+		bound:   map[[2]string]string{},
+		budgets: map[string]plan.NodeBudget{},
+	}
+	c.run(policyPath)
+	c.diags.Sort()
+	res := &Result{Diagnostics: c.diags, Blobs: c.blobs, Sources: c.sources}
+	if c.diags.HasErrors() {
+		return res
+	}
+	encoded, err := plan.Encode(c.plan)
+	if err != nil {
+		c.diags.Errorat(diag.Range{}, "Plan cannot be encoded", sentence(err.Error()))
+		res.Diagnostics = c.diags
+		return res
+	}
+	res.Plan, res.Encoded, res.Digest = c.plan, encoded, plan.Digest(encoded)
+	return res
+}
+
+// compiler is the state of one compilation.
+type compiler struct {
+	ctx   context.Context
+	opts  Options
+	diags diag.List
+
+	pol *policy.Policy
+	asm *bundle.Assembly
+
+	roots   map[string]fs.FS // opened folders, by path
+	skills  map[string]*bundle.Skill
+	schemas map[string]*schema      // by name
+	bundles map[string]*plan.Bundle // by id
+	blobs   map[string][]byte       // by digest
+	sources map[string][]byte       // by file name
+	inputs  map[string]*input       // policy inputs, by name
+	bound   map[[2]string]string    // skill and schema name → bundle id
+
+	order   []*unit          // top-level units in assembly order
+	units   map[string]*unit // loops and branches, by id
+	steps   map[string]*step // by node id
+	walk    []*step          // every step, in assembly order
+	harness harnesses
+
+	readGraph *readGraph                 // built for the first unbound artifact
+	budgets   map[string]plan.NodeBudget // of agent nodes, by id, for the spend
+
+	plan *plan.Plan
+}
+
+// run does the work in stages. A stage that finds errors does not always stop
+// the next one: as much as can be said is said at once.
+func (c *compiler) run(policyPath string) {
+	pol, ds := policy.Load(c.ctx, policyPath, policy.Options{Open: c.opts.Open, Vars: c.opts.Vars, VarFiles: c.opts.VarFiles})
+	c.diags = append(c.diags, ds...)
+	c.pol = pol
+	if pol != nil {
+		for name, data := range pol.Files {
+			c.sources[name] = data
+		}
+	}
+	if pol == nil || ds.HasErrors() {
+		return
+	}
+	c.refuseUnbuilt()
+	if !c.readAssembly() {
+		return
+	}
+	c.readInputs()
+	c.layout()
+	c.readSkills()
+	c.resolveHarnesses()
+	if c.diags.HasErrors() && len(c.walk) == 0 {
+		return
+	}
+	c.bind()
+	c.plan = &plan.Plan{
+		FormatVersion: plan.FormatVersion,
+		Mode:          plan.ModeTrace,
+		Order:         c.orderWord(),
+		Pipeline: plan.Pipeline{
+			Name: c.asm.Pipeline, SourceRevision: c.asm.SourceRevision,
+			Options: sortedSet(c.asm.Options), Digest: c.asm.Digest, Scenario: c.opts.Scenario,
+		},
+	}
+	c.lowerNodes()
+	c.lowerLoops()
+	c.lowerBranches()
+	c.lowerTools()
+	c.lowerRun()
+	if c.diags.HasErrors() {
+		return
+	}
+	c.finish()
+}
+
+// finish fills the lists that depend on everything before and proves the plan
+// against the rules of its format.
+func (c *compiler) finish() {
+	c.collectBundles()
+	c.plan.WorstCase = worstCase(c.plan)
+	for _, p := range plan.Validate(c.plan) {
+		c.diags.Errorat(diag.Range{}, p.Summary, p.Path+": "+sentence(p.Detail))
+	}
+}
+
+// refuseUnbuilt refuses the parts of the language that this version reads but
+// does not yet honour: ignoring them would be green by default.
+func (c *compiler) refuseUnbuilt() {
+	if c.pol.Guards.Set() {
+		c.diags.Errorat(c.pol.Guards.At, "Not built yet", "This version does not evaluate guards, so a plan would say nothing of them. Remove `guards` until it does.")
+	}
+	for _, g := range c.pol.OwnGuards {
+		c.diags.Errorat(g.At, "Not built yet", "This version does not evaluate guards, so a plan would say nothing of them. Remove the block until it does.")
+	}
+	if e := c.pol.Evaluation; e != nil {
+		c.diags.Errorat(e.At, "Not built yet", "This version does not grade runs, so a plan would say nothing of it. Remove the `evaluation` block until it does.")
+	}
+}
+
+func (c *compiler) orderWord() string {
+	switch o := c.pol.Order; o.Value {
+	case "", plan.OrderAssembly:
+		return plan.OrderAssembly
+	case plan.OrderDataflow:
+		return plan.OrderDataflow
+	default:
+		c.diags.Errorat(o.At, "Unknown order", "`order` is "+quote(o.Value)+"; it can be \"assembly\" (each phase waits for the one before it) or \"dataflow\" (data edges alone).")
+		return plan.OrderAssembly
+	}
+}

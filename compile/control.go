@@ -1,0 +1,110 @@
+package compile
+
+import (
+	"fmt"
+
+	"foundry/plan"
+)
+
+// lowerLoops lowers each loop's predicate and bound.
+func (c *compiler) lowerLoops() {
+	for _, u := range c.order {
+		if u.kind != unitLoop {
+			continue
+		}
+		l := plan.Loop{ID: u.id, Carries: u.carries}
+		for _, n := range c.plan.Nodes {
+			if n.Kind == plan.NodeAgent && inBody(u, n.ID) || n.Check != nil && (n.Check.Of == u.id || inBody(u, n.Check.Of)) {
+				l.Body = append(l.Body, n.ID)
+			}
+		}
+		if max := u.loop.MaxIterations; !max.Set() {
+			c.diags.Errorat(u.at, "Loop without a bound", fmt.Sprintf(
+				"The loop `%s` has no `max_iterations`: write a whole number from %d to %d. Reaching it is a failure, never a success.", u.id, plan.MinIterations, plan.MaxIterations))
+		} else if max.Value < plan.MinIterations || max.Value > plan.MaxIterations {
+			c.diags.Errorat(max.At, "Bound is out of range", fmt.Sprintf(
+				"`max_iterations` of the loop `%s` is %d; it must be from %d to %d.", u.id, max.Value, plan.MinIterations, plan.MaxIterations))
+		} else {
+			l.MaxIterations = max.Value
+		}
+		if u.loop.Until.Syntax == nil {
+			c.diags.Errorat(u.at, "Loop without an end", fmt.Sprintf(
+				"The loop `%s` has no `until`: write the predicate that ends it, such as `until = output.%s.json.done == true`.", u.id, exampleOutput(u)))
+		} else if e := c.lowerPredicate(u.loop.Until, c.scopeOf(u.steps, checksOf(u), true), "until"); e != nil {
+			l.Until = *e
+		}
+		c.plan.Loops = append(c.plan.Loops, l)
+	}
+}
+
+func exampleOutput(u *unit) string {
+	for _, s := range u.steps {
+		for _, o := range s.outputs {
+			return o.Artifact
+		}
+	}
+	return "ARTIFACT"
+}
+
+func inBody(u *unit, id string) bool {
+	for _, s := range u.steps {
+		if s.id == id {
+			return true
+		}
+	}
+	return false
+}
+
+func checksOf(u *unit) []*check {
+	var out []*check
+	for _, s := range u.steps {
+		out = append(out, s.checks...)
+	}
+	return out
+}
+
+// lowerBranches lowers each fallback chain.
+func (c *compiler) lowerBranches() {
+	for _, u := range c.order {
+		if u.kind != unitBranch || u.branch == nil {
+			continue
+		}
+		b := plan.Branch{ID: u.id, Pattern: u.asm.Pattern, Otherwise: u.otherwise, Artifacts: sortedKeys(u.artifacts)}
+		for _, s := range u.steps {
+			b.Alternatives = append(b.Alternatives, s.id)
+		}
+		if u.branch.Accept.Syntax == nil {
+			c.diags.Errorat(u.branch.At, "Branch without a decision", fmt.Sprintf(
+				"The branch `%s` has no `accept`: write the predicate that says when an alternative's outputs are good enough.", u.id))
+		} else if e := c.lowerPredicate(u.branch.Accept, c.branchScope(u), "accept"); e != nil {
+			b.Accept = *e
+		}
+		c.plan.Branches = append(c.plan.Branches, b)
+	}
+}
+
+// branchScope holds what every alternative has.
+func (c *compiler) branchScope(u *unit) *predicateScope {
+	sc := &predicateScope{outputs: map[string]string{}, checks: map[string]bool{}, worker: true}
+	for id, p := range u.artifacts {
+		sc.outputs[id] = p.output.Kind
+	}
+	for _, d := range u.branch.Checks {
+		sc.checks[d.Name] = true
+	}
+	return sc
+}
+
+// scopeOf holds the facts of some steps.
+func (c *compiler) scopeOf(steps []*step, checks []*check, loop bool) *predicateScope {
+	sc := &predicateScope{outputs: map[string]string{}, checks: map[string]bool{}, iteration: loop, worker: len(steps) == 1}
+	for _, s := range steps {
+		for _, o := range s.outputs {
+			sc.outputs[o.Artifact] = o.Kind
+		}
+	}
+	for _, k := range checks {
+		sc.checks[k.name] = true
+	}
+	return sc
+}
