@@ -85,7 +85,7 @@ func TestCheckRefuses(t *testing.T) {
 		{op(plan.OpMatches, stdout, str(`(a)\1`)), "does not compile"},
 		{op(plan.OpMatches, stdout, str(strings.Repeat("a", 1001))), "1001 bytes"},
 		{op(plan.OpMatches, stdout, str("((a{30}){30}b){40}")), "repeat count"},
-		{op(plan.OpMatches, stdout, str("((a{30}){30}b)+[^x](c{1,400}d?){2}(e{60}){15}" + strings.Repeat("(f{900})", 9))), "too large"},
+		{op(plan.OpMatches, stdout, str("((a{30}){30}b)+[^x](c{1,400}d?){2}(e{60}){15}"+strings.Repeat("(f{900})", 9))), "too large"},
 		{op(plan.OpMatches, stdout, str(strings.Repeat("(a{900})", 20))), "too large"},
 
 		{deep, "nested deeper than 100"},

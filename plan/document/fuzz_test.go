@@ -71,6 +71,34 @@ func FuzzYAML(f *testing.F) {
 	})
 }
 
+// FuzzPointer: steps that are escaped and joined come back; a pointer of a
+// value's own keys leads to that value.
+func FuzzPointer(f *testing.F) {
+	for _, ptr := range []string{"", "/", "//", "/a/b", "/~0~1", "/~", "/~2", "a", "/0", "/01", "/-", "/~01"} {
+		f.Add(ptr, "a/b~c")
+	}
+	f.Fuzz(func(t *testing.T, ptr, key string) {
+		if steps, err := SplitPointer(ptr); err == nil {
+			again := ""
+			for _, s := range steps {
+				again += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(s)
+			}
+			if again != ptr {
+				t.Fatalf("%q became %q", ptr, again)
+			}
+		}
+		leaf := &Value{Kind: String, Str: key}
+		doc := &Value{Kind: Object, Members: []Member{{Key: key, Value: &Value{Kind: Array, Items: []*Value{leaf}}}}}
+		if v, err := doc.Pointer(ptr); (v == nil) == (err == nil) {
+			t.Fatalf("%q: %v, %v", ptr, v, err)
+		}
+		own := "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key) + "/0"
+		if v, err := doc.Pointer(own); v != leaf {
+			t.Fatalf("%q does not lead to its value: %v", own, err)
+		}
+	})
+}
+
 // checkPositions looks at the byte that each value claims to start at.
 func checkPositions(t *testing.T, data []byte, v *Value) {
 	t.Helper()
