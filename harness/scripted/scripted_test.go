@@ -176,7 +176,7 @@ func TestNodes(t *testing.T) {
 		`{"version":1,"default":{"steps":[{"mkdir":{"path":""}}]}}`: "default: steps/0",
 		strings.Repeat(" ", scripted.MaxScriptBytes+1):              "bytes, more than",
 	} {
-		if got, err := scripted.Adapter{}.Nodes([]byte(script)); err == nil || !strings.Contains(err.Error(), want) || got != nil {
+		if got, err := (scripted.Adapter{}).Nodes([]byte(script)); err == nil || !strings.Contains(err.Error(), want) || got != nil {
 			t.Errorf("%.60s: %v, %v, want %q", script, got, err, want)
 		}
 	}
