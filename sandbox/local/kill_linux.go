@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,41 +37,54 @@ func awaitExit(pid int) {
 	}
 }
 
-// strike kills what can be found of an attempt whose leader lives.
-func strike(leader int, marker string) {
-	found, _, _ := find(leader, marker, startOf(leader)) // the sweep reports errors
-	for _, pid := range found {
-		_ = unix.Kill(pid, unix.SIGKILL)
+// hunt finds and kills what belongs to one attempt. It is safe for concurrent
+// use.
+type hunt struct {
+	marker string
+
+	mu     sync.Mutex
+	leader int            // leads session and group; 0 once it is reaped
+	since  uint64         // when it started: what is older is not of the attempt
+	known  map[int]uint64 // start of each process ever found, by pid
+}
+
+func newHunt(leader int, marker string) *hunt {
+	h := &hunt{marker: marker, leader: leader, known: map[int]uint64{}}
+	if p, err := readProcess(leader); err == nil {
+		h.since = p.start
+	}
+	return h
+}
+
+// strike kills once what can be found while the leader lives.
+func (h *hunt) strike() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leader > 0 {
+		_, _, _ = h.round() // the sweep reports errors
 	}
 }
 
-// sweepReaped has nothing to do where sweep sees all processes.
-func sweepReaped(int) error { return nil }
-
-// sweep kills everything of an attempt until a look at all processes finds
-// nothing alive, or the deadline passes. leader is the process that leads
-// session and group and is not reaped yet, or 0.
-func sweep(leader int, marker string, deadline time.Time) error {
-	if leader > 0 {
-		_ = unix.Kill(-leader, unix.SIGKILL)
+// sweep kills everything of the attempt until a look at all processes finds
+// nothing alive, or the deadline passes.
+func (h *hunt) sweep(deadline time.Time) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leader > 0 {
+		_ = unix.Kill(-h.leader, unix.SIGKILL)
 	}
-	since := startOf(leader)
 	clean := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		found, unsure, err := find(leader, marker, since)
+		found, unsure, err := h.round()
 		if err != nil {
 			return err
 		}
-		for _, pid := range found {
-			_ = unix.Kill(pid, unix.SIGKILL)
-		}
-		if len(found) == 0 {
-			// A process in the middle of execve shows no environment: look again.
-			if clean++; unsure == 0 || clean > 3 {
-				return nil
-			}
-		} else {
+		if len(found) > 0 {
 			clean = 0
+		} else if clean++; unsure == 0 || clean > 3 {
+			// A process in the middle of execve shows no environment: where there
+			// is one, one look is not enough.
+			return nil
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("processes %v live after SIGKILL", found[:min(len(found), 10)])
@@ -79,44 +93,36 @@ func sweep(leader int, marker string, deadline time.Time) error {
 	}
 }
 
-// process is one line of /proc.
-type process struct {
-	pid, parent, group, session int
-	state                       byte
-	start                       uint64 // clock ticks since boot
+// reaped says that the leader's number may belong to another process now.
+func (h *hunt) reaped() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leader = 0
+	return nil
 }
 
-func startOf(pid int) uint64 {
-	p, err := readProcess(pid)
-	if err != nil {
-		return 0
-	}
-	return p.start
-}
-
-// find lists the living processes of an attempt. unsure counts those of which
-// the environment could not be seen yet.
-func find(leader int, marker string, since uint64) (found []int, unsure int, err error) {
+// round kills what one look at all processes finds. unsure counts the
+// processes of which the environment could not be seen yet.
+func (h *hunt) round() (found []int, unsure int, err error) {
 	pids, err := allPIDs()
 	if err != nil {
 		return nil, 0, err
 	}
 	own := os.Getpid()
-	mine := map[int]bool{}
+	mine := map[int]uint64{}
 	var others []process
 	for _, pid := range pids {
 		p, err := readProcess(pid)
-		// What is older than the attempt is not of it; a zombie does nothing.
-		if err != nil || p.start < since || pid == own || pid == leader || p.state == 'Z' || p.state == 'X' {
+		// A zombie does nothing any more.
+		if err != nil || p.start < h.since || pid == own || pid == h.leader || p.state == 'Z' || p.state == 'X' {
 			continue
 		}
-		if leader > 0 && (p.session == leader || p.group == leader) {
-			mine[pid] = true
-			continue
+		has, seen := h.owns(p), true
+		if !has {
+			has, seen = hasMarker(pid, h.marker)
 		}
-		has, seen := hasMarker(pid, marker)
 		if has {
-			mine[pid] = true
+			mine[pid] = p.start
 			continue
 		}
 		if !seen && p.parent != 2 { // 2 makes the kernel's own threads
@@ -127,12 +133,34 @@ func find(leader int, marker string, since uint64) (found []int, unsure int, err
 	for grown := true; grown; {
 		grown = false
 		for _, p := range others {
-			if !mine[p.pid] && (mine[p.parent] || leader > 0 && p.parent == leader) {
-				mine[p.pid], grown = true, true
+			if _, done := mine[p.pid]; done {
+				continue
+			}
+			if _, below := mine[p.parent]; below || h.leader > 0 && p.parent == h.leader {
+				mine[p.pid], grown = p.start, true
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(mine)), unsure, nil
+	maps.Copy(h.known, mine)
+	found = slices.Sorted(maps.Keys(mine))
+	for _, pid := range found {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	return found, unsure, nil
+}
+
+// owns says that a process is of the attempt by its session or group, or
+// because it was found before.
+func (h *hunt) owns(p process) bool {
+	start, found := h.known[p.pid]
+	return found && start == p.start || h.leader > 0 && (p.session == h.leader || p.group == h.leader)
+}
+
+// process is one line of /proc.
+type process struct {
+	pid, parent, group, session int
+	state                       byte
+	start                       uint64 // clock ticks since boot
 }
 
 func allPIDs() ([]int, error) {

@@ -37,6 +37,7 @@ type box struct {
 	started bool
 	closed  bool // nothing may start any more
 	proc    *os.Process
+	hunt    *hunt
 	exit    sandbox.Exit
 	left    error // what the first sweep could not end
 
@@ -72,7 +73,6 @@ func (b *box) Start(ctx context.Context, stdio sandbox.Stdio) error {
 		return fmt.Errorf("local sandbox: cannot start %s: %w", b.path, err)
 	}
 	b.started = true
-	b.proc = cmd.Process
 	return nil
 }
 
@@ -87,16 +87,17 @@ func (b *box) run(cmd *exec.Cmd, s *streams, launched chan<- error) {
 		launched <- err
 		return
 	}
+	hunt := newHunt(cmd.Process.Pid, b.marker)
+	b.hunt, b.proc = hunt, cmd.Process // Start holds the lock and waits
 	s.begin()
 	launched <- nil
-	pid := cmd.Process.Pid
 	// While the process is a zombie no other process can get its number: what
 	// is killed by group and session now is of this attempt.
-	awaitExit(pid)
+	awaitExit(cmd.Process.Pid)
 	end := time.Now()
-	left := sweep(pid, b.marker, time.Now().Add(killBound))
+	left := hunt.sweep(end.Add(killBound))
 	_ = cmd.Wait() // the state says it all
-	left = errors.Join(left, sweepReaped(pid))
+	left = errors.Join(left, hunt.reaped())
 
 	b.mu.Lock()
 	b.exit = exitOf(cmd.ProcessState, begin, end)
@@ -142,7 +143,7 @@ const killBound = 2 * time.Second
 func (b *box) Kill(ctx context.Context) error {
 	b.mu.Lock()
 	b.closed = true
-	started, proc := b.started, b.proc
+	started, proc, hunt := b.started, b.proc, b.hunt
 	b.mu.Unlock()
 	if !started {
 		return nil
@@ -153,7 +154,7 @@ func (b *box) Kill(ctx context.Context) error {
 	default:
 		// As long as the process lives, even a child without marker and session
 		// has a parent that leads to it.
-		strike(proc.Pid, b.marker)
+		hunt.strike()
 		_ = proc.Kill() // an error says that it has ended by itself
 	}
 	select {
@@ -166,8 +167,7 @@ func (b *box) Kill(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.left != nil {
-		// Session and group are no proof any more: only the marker is.
-		b.left = sweep(0, b.marker, time.Now().Add(killBound))
+		b.left = hunt.sweep(time.Now().Add(killBound))
 	}
 	if b.left != nil {
 		return fmt.Errorf("local sandbox: cannot show that the attempt is dead: %w", b.left)
