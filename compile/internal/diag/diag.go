@@ -1,5 +1,3 @@
-// Package diag holds the compiler's diagnostics: what is wrong, where, why and
-// what to do. It imports nothing of this module.
 package diag
 
 import (
