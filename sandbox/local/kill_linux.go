@@ -72,6 +72,9 @@ func (h *hunt) sweep(deadline time.Time) error {
 	defer h.mu.Unlock()
 	if h.leader > 0 {
 		_ = unix.Kill(-h.leader, unix.SIGKILL)
+		if h.leader == lastPID() {
+			return nil // nothing has been forked since: there is no descendant
+		}
 	}
 	clean := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
@@ -161,6 +164,25 @@ type process struct {
 	pid, parent, group, session int
 	state                       byte
 	start                       uint64 // clock ticks since boot
+}
+
+// lastPID is the number that the kernel gave away last, to a process or a
+// thread of this PID namespace; 0 if it does not say. Reading it costs a
+// hundredth of a look at all processes.
+func lastPID() int {
+	var buf [256]byte
+	fd, err := unix.Open("/proc/loadavg", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, buf[:])
+	fields := bytes.Fields(buf[:max(n, 0)])
+	if err != nil || len(fields) < 5 {
+		return 0
+	}
+	pid, _ := strconv.Atoi(string(fields[4]))
+	return pid
 }
 
 func allPIDs() ([]int, error) {
