@@ -30,7 +30,7 @@ func Encode(p *Plan) ([]byte, error) {
 // is written as [], unless its field says omitempty. Floats, maps and invalid
 // UTF-8 are errors: they have no canonical form.
 func EncodeCanonical(v any) ([]byte, error) {
-	e := encoder{buf: make([]byte, 0, 64<<10)}
+	e := encoder{buf: make([]byte, 0, 4<<10)}
 	if err := e.value(reflect.ValueOf(v), 0); err != nil {
 		return nil, err
 	}

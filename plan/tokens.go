@@ -66,7 +66,9 @@ func TokensIn(s string) []string {
 
 // tokenAt returns the token that s starts with, without its braces.
 func tokenAt(s string) (string, bool) {
-	end := strings.IndexByte(s, '}')
+	// No token is longer than {skill:ID}; a bounded look keeps many open braces
+	// from being searched again and again.
+	end := strings.IndexByte(s[:min(len(s), len("{skill:}")+maxIDBytes)], '}')
 	if end < 0 {
 		return "", false
 	}
@@ -79,10 +81,12 @@ func tokenAt(s string) (string, bool) {
 	return name, ok && (class == "skill" || class == "in") && ValidID(id)
 }
 
+const maxIDBytes = 128
+
 // ValidID reports whether s may name an artifact, a skill, a harness or a
 // check: 1 to 128 of a-z, A-Z, 0-9, '.', '_' and '-', the first no punctuation.
 func ValidID(s string) bool {
-	if s == "" || len(s) > 128 {
+	if s == "" || len(s) > maxIDBytes {
 		return false
 	}
 	for i := range len(s) {

@@ -86,6 +86,8 @@ type validator struct {
 	loopOf      []int // of a node: index of its loop, -1 for none
 	branchOf    []int // of a node: index of the branch it is an alternative of, -1 for none
 	produced    map[production]*NodeOutput
+	given       map[production]bool // of a branch's artifacts; node is the branch's index
+	models      map[[2]string]bool  // provider and model
 	credentials map[string]bool
 	checksOf    map[string][]int // node, loop or branch id → indexes of its check nodes
 	images      map[string]bool  // memo of ValidImage
@@ -171,6 +173,8 @@ func (v *validator) index() {
 	v.loops = indexes(v, "loops", p.Loops, func(l *Loop) string { return l.ID })
 	v.branches = indexes(v, "branches", p.Branches, func(b *Branch) string { return b.ID })
 	v.produced = map[production]*NodeOutput{}
+	v.given = map[production]bool{}
+	v.models = map[[2]string]bool{}
 	v.checksOf = map[string][]int{}
 	v.credentials = map[string]bool{}
 	v.loopOf, v.branchOf = make([]int, len(p.Nodes)), make([]int, len(p.Nodes))
@@ -184,7 +188,15 @@ func (v *validator) index() {
 			v.checksOf[n.Check.Of] = append(v.checksOf[n.Check.Of], i)
 		}
 	}
+	for i := range p.Branches {
+		for _, id := range p.Branches[i].Artifacts {
+			v.given[production{i, id}] = true
+		}
+	}
 	for i := range p.Providers {
+		for _, m := range p.Providers[i].Models {
+			v.models[[2]string{p.Providers[i].Name, m.ID}] = true
+		}
 		if c := p.Providers[i].Credential; c != "" {
 			v.credentials[c] = true
 		}
@@ -296,10 +308,16 @@ func (v *validator) head() {
 			v.add("misplaced filename", "a folder has none: its bundle is mounted whole", where, ".filename")
 		case in.Kind != KindDirectory && (!ValidPath(in.Filename) || strings.Contains(in.Filename, "/")):
 			v.add("invalid filename", quote(in.Filename)+" is no base name of a file", where, ".filename")
-		case in.Kind != KindDirectory && v.bundles[in.Bundle] != nil && !slices.ContainsFunc(v.bundles[in.Bundle].Files, func(f BundleFile) bool { return f.Path == in.Filename && f.Mode != ModeDir }):
+		case in.Kind != KindDirectory && v.bundles[in.Bundle] != nil && !holds(v.bundles[in.Bundle], in.Filename):
 			v.add("dangling reference", quote(in.Filename)+" is no file of "+in.Bundle, where, ".filename")
 		}
 	}
+}
+
+// holds reports whether a bundle, whose files are sorted, has a file of a path.
+func holds(b *Bundle, path string) bool {
+	i, ok := slices.BinarySearchFunc(b.Files, path, func(f BundleFile, path string) int { return strings.Compare(f.Path, path) })
+	return ok && b.Files[i].Mode != ModeDir
 }
 
 // The words of the format; the JSON Schema has the same.
@@ -380,7 +398,7 @@ func (v *validator) harnessList() {
 			v.add("dangling reference", "a model needs a provider", where, ".model")
 		case h.Provider != "" && x == nil:
 			v.add("dangling reference", "there is no provider "+quote(h.Provider), where, ".provider")
-		case x != nil && !slices.ContainsFunc(x.Models, func(m Model) bool { return m.ID == h.Model }):
+		case x != nil && !v.models[[2]string{h.Provider, h.Model}]:
 			v.add("dangling reference", "the provider "+h.Provider+" has no model "+quote(h.Model), where, ".model")
 		}
 	}

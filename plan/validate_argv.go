@@ -76,11 +76,15 @@ func FetchReason(argv []string) string {
 	return ""
 }
 
+// maxCandidates bounds the work on a long argv; no command line has a program
+// that far behind.
+const maxCandidates = 64
+
 // candidates is how many of the first entries of argv may be the program that
 // runs: the first, or all behind a program that starts others.
 func candidates(argv []string) int {
 	if len(argv) > 1 && slices.Contains(wrappers, program(argv[0])) {
-		return len(argv)
+		return min(len(argv), maxCandidates)
 	}
 	return min(len(argv), 1)
 }

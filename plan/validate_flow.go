@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,7 +11,7 @@ func (v *validator) loopList() {
 		l := &v.p.Loops[i]
 		where := at("loops", i, l.ID)
 		v.name(l.ID, where, ".id")
-		if k, ok := v.nodes[l.ID]; ok && !contains(l.Body, l.ID) {
+		if k, ok := v.nodes[l.ID]; ok && !slices.Contains(l.Body, l.ID) {
 			v.add("id used twice", quote(l.ID)+" is also nodes["+strconv.Itoa(k)+"], which is not in the body of the loop", where, ".id")
 		}
 		if _, ok := v.branches[l.ID]; ok {
@@ -57,15 +58,6 @@ func (v *validator) loopList() {
 	}
 }
 
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
 func (v *validator) branchList() {
 	for i := range v.p.Branches {
 		b := &v.p.Branches[i]
@@ -105,7 +97,9 @@ func (v *validator) alternatives(i int, b *Branch, where string, s *scope) map[s
 			s.checks[v.p.Nodes[c].Check.Name] = true
 		}
 	}
-	checks(b.ID)
+	if v.branches[b.ID] == i {
+		checks(b.ID)
+	}
 	previous := -1
 	for a, id := range b.Alternatives {
 		place := where + ".alternatives[" + strconv.Itoa(a) + "]"
@@ -222,7 +216,7 @@ func (v *validator) dependencies(i int) []int {
 	}
 	if n.Check != nil && n.Check.Of != n.ID {
 		// A check of the loop in whose body it stands does not wait for the loop.
-		if l, ok := v.loops[n.Check.Of]; !ok || l != v.loopOf[i] || contains(v.p.Loops[l].Body, n.Check.Of) {
+		if l, ok := v.loops[n.Check.Of]; !ok || l != v.loopOf[i] || v.nodeVertex(i, n.Check.Of) >= 0 {
 			if vertex := v.vertex(i, n.Check.Of); vertex >= 0 {
 				edges = append(edges, vertex)
 			}

@@ -30,15 +30,16 @@ func (v *validator) node(i int) {
 	v.nodeInputs(i, n, where)
 	v.outputs(n.Outputs, where, v.loopOf[i] >= 0)
 	v.sortedSet(n.NotApplicable, ValidID, where, ".not_applicable")
+	s := &step{
+		where: where, kind: n.Kind, skill: n.Skill, nested: n.NestedSkills, harness: v.harnesses[n.Harness], prompt: n.Prompt,
+		process: &n.Process, files: n.Files, inputs: n.Inputs, outputs: n.Outputs, sandbox: &n.Sandbox, budget: n.Budget,
+	}
+	v.step(s)
 	for k, id := range n.NotApplicable {
-		if slices.ContainsFunc(n.Inputs, func(in NodeInput) bool { return in.Artifact == id }) {
+		if s.ids[id] {
 			v.add("contradiction", quote(id)+" is both an input and not applicable", where, ".not_applicable[", strconv.Itoa(k), "]")
 		}
 	}
-	v.step(&step{
-		where: where, kind: n.Kind, skill: n.Skill, nested: n.NestedSkills, harness: v.harnesses[n.Harness], prompt: n.Prompt,
-		process: &n.Process, files: n.Files, inputs: n.Inputs, outputs: n.Outputs, sandbox: &n.Sandbox, budget: n.Budget,
-	})
 }
 
 // kindOf checks what the kind of a node asks for and forbids.
@@ -94,11 +95,6 @@ func (v *validator) check(n *Node, where string) {
 		v.add("dangling reference", "a check cannot belong to itself", where, ".check.of")
 	case n.ID != c.Of+"."+c.Name:
 		v.add("wrong id of a check", "it must be "+quote(c.Of+"."+c.Name)+": the id of what it belongs to, a dot and its name", where, ".id")
-	}
-	for _, other := range v.checksOf[c.Of][:min(1, len(v.checksOf[c.Of]))] {
-		if first := &v.p.Nodes[other]; first != n && first.Check.Name == c.Name {
-			v.add("id used twice", quote(c.Of)+" has another check of this name", where, ".check.name")
-		}
 	}
 	if c.Assert != nil {
 		s := scope{what: "this check", outputs: map[string]bool{}, checks: map[string]bool{c.Name: true}}
@@ -195,7 +191,7 @@ func (in *NodeInput) fault(v *validator, i int) []Problem {
 		k, ok := v.branches[id]
 		if !ok {
 			bad(".from", "dangling reference", "there is no branch "+quote(id))
-		} else if !slices.Contains(v.p.Branches[k].Artifacts, in.Artifact) {
+		} else if !v.given[production{k, in.Artifact}] {
 			bad(".from", "dangling reference", "the branch "+id+" does not give "+quote(in.Artifact))
 		}
 	default:

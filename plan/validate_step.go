@@ -25,8 +25,10 @@ type step struct {
 	budget   NodeBudget
 	template bool // of a callable: its inputs are known when it is called
 
-	mounted map[string]*Mount // by source
-	ids     map[string]bool   // artifacts of inputs
+	mounted  map[string]*Mount // by source
+	places   map[string]int    // destination → index of its mount
+	recorded bool              // some recorded bundle is mounted
+	ids      map[string]bool   // artifacts of inputs
 }
 
 func (v *validator) step(s *step) {
@@ -129,7 +131,7 @@ var reservedFolders = []string{"/proc", "/sys", "/dev", "/.foundry"}
 func (v *validator) mounts(s *step) {
 	s.mounted = make(map[string]*Mount, len(s.sandbox.Mounts))
 	destinations := newNames()
-	order := map[string]int{} // destination → index
+	s.places = make(map[string]int, len(s.sandbox.Mounts))
 	for i := range s.sandbox.Mounts {
 		m := &s.sandbox.Mounts[i]
 		bad := func(key, summary, detail string) {
@@ -140,20 +142,21 @@ func (v *validator) mounts(s *step) {
 			bad(".source", "id used twice", quote(m.Source)+" is mounted before: everything is mounted once")
 		}
 		s.mounted[m.Source] = m
+		s.recorded = s.recorded || strings.HasPrefix(m.Source, BundleRecorded+":")
 		switch fault := destinationFault(m.Destination); {
 		case fault != "":
 			bad(".destination", "invalid destination", quote(m.Destination)+": "+fault)
 		default:
-			if _, twice := order[m.Destination]; twice {
+			if _, twice := s.places[m.Destination]; twice {
 				bad(".destination", "colliding names", quote(m.Destination)+" is used twice")
 			} else if clash := destinations.takeFolder(m.Destination[1:]); clash != "" {
 				bad(".destination", "colliding names", quote(m.Destination)+clash)
 			}
-			order[m.Destination] = i
+			s.places[m.Destination] = i
 		}
 	}
 	for i := range s.sandbox.Mounts {
-		v.nesting(s, i, order)
+		v.nesting(s, i)
 	}
 	if s.kind != NodeCheck && s.kind != NodeJudge && s.mounted[MountOutput] == nil || len(s.outputs) > 0 && s.mounted[MountOutput] == nil {
 		v.add("no output mount", "outputs are collected from the one mount of source output", s.where, ".sandbox.mounts")
@@ -231,13 +234,13 @@ func below(p, dir string) bool {
 
 // nesting: only in a tmpfs or scratch, which stand before, can a mount point
 // lie; anywhere else it would change what another mount shows.
-func (v *validator) nesting(s *step, i int, order map[string]int) {
+func (v *validator) nesting(s *step, i int) {
 	d := s.sandbox.Mounts[i].Destination
 	if destinationFault(d) != "" {
 		return
 	}
 	for outer := path.Dir(d); outer != "/"; outer = path.Dir(outer) {
-		k, ok := order[outer]
+		k, ok := s.places[outer]
 		if !ok {
 			continue
 		}
@@ -302,7 +305,7 @@ func (v *validator) env(s *step) {
 
 // secretKey reports whether a variable is named like a credential.
 func (v *validator) secretKey(s *step, key string) bool {
-	if v.credentials[key] || slices.Contains(s.sandbox.Credentials, key) || slices.Contains(s.sandbox.WorkerCredentials, key) {
+	if _, worker := slices.BinarySearch(s.sandbox.WorkerCredentials, key); worker || v.credentials[key] {
 		return true
 	}
 	upper := strings.ToUpper(key)
@@ -340,8 +343,11 @@ func (v *validator) cwd(s *step) {
 }
 
 func (s *step) inMount(p string) bool {
-	for i := range s.sandbox.Mounts {
-		if d := s.sandbox.Mounts[i].Destination; d != "" && below(p, d) {
+	if len(p) > maxPathBytes {
+		return false
+	}
+	for ; len(p) > 1; p = path.Dir(p) {
+		if _, ok := s.places[p]; ok {
 			return true
 		}
 	}
@@ -439,10 +445,8 @@ func (s *step) unresolved(token string) string {
 	case token == "scratch":
 		return mounted(MountScratch)
 	case token == "recorded":
-		for source := range s.mounted {
-			if strings.HasPrefix(source, BundleRecorded+":") {
-				return ""
-			}
+		if s.recorded {
+			return ""
 		}
 		return "no recorded bundle is mounted"
 	case class == "skill":
