@@ -158,12 +158,12 @@ func specMounts(in SpecInput) ([]specs.Mount, error) {
 	slices.SortStableFunc(manifest, func(a, b plan.Mount) int { // a folder before what lies in it
 		return cmp.Compare(a.Destination, b.Destination)
 	})
-	for _, m := range manifest {
+	for i, m := range manifest {
+		if err := checkDestination(m, manifest[:i]); err != nil {
+			return nil, err
+		}
 		if in.Task.Absent(m) {
 			continue
-		}
-		if !path.IsAbs(m.Destination) || path.Clean(m.Destination) != m.Destination || m.Destination == "/" {
-			return nil, fmt.Errorf("sandbox: the mount of %s has the destination %q, which is no clean absolute path below /", m.Source, m.Destination)
 		}
 		made, err := specMount(in, m)
 		if err != nil {
@@ -172,6 +172,29 @@ func specMounts(in SpecInput) ([]specs.Mount, error) {
 		mounts = append(mounts, made)
 	}
 	return mounts, nil
+}
+
+// checkDestination refuses a place that would cover one of the runtime's, or
+// that cannot be made because it lies in another mount than an empty one.
+func checkDestination(m plan.Mount, before []plan.Mount) error {
+	d := m.Destination
+	if !path.IsAbs(d) || path.Clean(d) != d || d == "/" {
+		return fmt.Errorf("sandbox: the mount of %s has the destination %q, which is no clean absolute path below /", m.Source, d)
+	}
+	for _, taken := range []string{"/proc", "/dev", "/sys", path.Dir(FoundryPath)} {
+		if d == taken || strings.HasPrefix(d, taken+"/") {
+			return fmt.Errorf("sandbox: the mount of %s at %s is refused: %s is a place of the runtime's", m.Source, d, taken)
+		}
+	}
+	for _, b := range before {
+		if b.Destination == d {
+			return fmt.Errorf("sandbox: %s and %s are mounted at %s, which can hold one of them", b.Source, m.Source, d)
+		}
+		if strings.HasPrefix(d, b.Destination+"/") && b.Source != plan.MountScratch && b.Source != plan.MountTmpfs {
+			return fmt.Errorf("sandbox: the mount of %s at %s lies in the mount of %s: only scratch and tmpfs can hold another one", m.Source, d, b.Source)
+		}
+	}
+	return nil
 }
 
 func specMount(in SpecInput, m plan.Mount) (specs.Mount, error) {

@@ -3,6 +3,7 @@ package containerd
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -349,5 +350,30 @@ func TestMissing(t *testing.T) {
 	}
 	if _, err := New(t.Context(), Options{Base: "relative"}); err == nil {
 		t.Error("a relative base was taken")
+	}
+}
+
+// On a machine without user namespaces the worker is uid 65534 of the host,
+// and the record says so.
+func TestWithoutUserNamespace(t *testing.T) {
+	need(t)
+	rt, err := New(t.Context(), Options{Base: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	rt.host.userNamespace, rt.host.cgroupNamespace, rt.host.swapLimit = false, false, false
+	r := run(t, rt, demo(t, "plain", "inspect"), nil)
+	var p probeResult
+	if err := json.Unmarshal([]byte(r.stdout), &p); err != nil {
+		t.Fatalf("%v: %s %s", err, r.stdout, r.stderr)
+	}
+	if p.Status["Uid"] != "65534 65534 65534 65534" || p.Status["CapEff"] != zeroCaps || p.Status["CapBnd"] != zeroCaps || p.Write["/out"] != "" || p.Write["/scratch"] != "" || p.Write["/skills/demo"] == "" {
+		t.Errorf("%+v", p)
+	}
+	for _, prop := range r.facts.Properties {
+		if prop.Name == sandbox.PropUser && !strings.Contains(prop.Detail, "no user namespace") {
+			t.Errorf("%+v", prop)
+		}
 	}
 }

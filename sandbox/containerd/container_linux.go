@@ -132,6 +132,14 @@ func (c *container) Kill(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
+	if c.ended() {
+		// The first process took its pid namespace with it, most of the time
+		// before this is asked.
+		if pids, err := c.rt.host.cgroups.pids(c.cgroup()); err == nil && len(pids) == 0 {
+			c.verified()
+			return nil
+		}
+	}
 	if err := c.ctrTask.Kill(ctx, syscall.SIGKILL, client.WithKillAll); err != nil && !gone(err) {
 		// The daemon may be away while the processes are not.
 		if errK := c.killDirectly(); errK != nil {
@@ -146,10 +154,23 @@ func (c *container) Kill(ctx context.Context) error {
 		pids, _ := c.rt.host.cgroups.pids(c.cgroup())
 		return fmt.Errorf("sandbox: container %s still has the processes %v: %w", c.id, pids, err)
 	}
-	c.mu.Lock()
-	c.applied.verifiedDead = true
-	c.mu.Unlock()
+	c.verified()
 	return nil
+}
+
+func (c *container) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *container) verified() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.applied.verifiedDead = true
 }
 
 // killDirectly kills by the cgroup's list, without the daemon.
@@ -224,7 +245,13 @@ func (c *container) deleteTask(ctx context.Context) error {
 			return fmt.Errorf("sandbox: the output of container %s does not end: %w", c.id, ctx.Err())
 		}
 	}
-	if _, err := c.ctrTask.Delete(ctx, client.WithProcessKill); err != nil && !errdefs.IsNotFound(err) {
+	var opts []client.ProcessDeleteOpts
+	c.mu.Lock()
+	if !started || c.exitErr != nil {
+		opts = append(opts, client.WithProcessKill) // it costs a process, and a dead task needs it not
+	}
+	c.mu.Unlock()
+	if _, err := c.ctrTask.Delete(ctx, opts...); err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("sandbox: deleting the task of container %s: %w", c.id, err)
 	}
 	return nil

@@ -102,7 +102,7 @@ func probeMain(args []string) {
 			os.Exit(1)
 		}
 		fmt.Println("ready")
-		select {}
+		time.Sleep(time.Hour)
 	case "tick":
 		for i := 0; ; i++ {
 			_ = os.WriteFile(args[1], []byte(strconv.Itoa(i)), 0o600)
