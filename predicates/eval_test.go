@@ -2,6 +2,7 @@ package predicates
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -178,11 +179,17 @@ func TestWorkIsBounded(t *testing.T) {
 	array := parse(t, "["+strings.Repeat("1,", 20_000)+"1]")
 	f := Facts{Outputs: map[string]Output{"o": {Exists: true, JSON: array}},
 		Checks: map[string]CheckResult{"c": {Stdout: strings.Repeat("a", 8<<20)}}}
+	var members strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&members, `"k%d":1,`, i)
+	}
+	f.Outputs["wide"] = Output{Exists: true, JSON: parse(t, "{"+members.String()+`"last":1}`)}
 	stdout := fact(plan.FactCheck, "c", "stdout", "")
 	for name, e := range map[string]plan.Expr{
 		"product": op(plan.OpEvery, js(""), op(plan.OpEvery, js(""), op(plan.OpGt, item(""), num("0")))),
 		"search":  op(plan.OpEvery, js(""), op(plan.OpNot, op(plan.OpContains, stdout, str("b")))),
 		"pattern": op(plan.OpMatches, stdout, str("(a?){90}b")),
+		"members": op(plan.OpEvery, js(""), op(plan.OpExists, fact(plan.FactOutput, "wide", "json", "/last"))),
 		"arrays":  op(plan.OpEvery, js(""), op(plan.OpContains, js(""), num("1"))),
 	} {
 		start := time.Now()

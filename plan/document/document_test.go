@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // show writes a tree as JSON text with canonical numbers, members in order.
@@ -193,6 +194,52 @@ func TestManyKeys(t *testing.T) {
 	wantRefused(t, v, err, "5001:1 letter case & line 4712, column 1")
 	v, err = ParseYAML([]byte(b.String()[:0]+"{"+b.String()+"\"key3\":1}"), Limits{})
 	wantRefused(t, v, err, "5001:1 there twice & line 4, column 1")
+}
+
+// The two ways to find keys, pair by pair and by map, must agree.
+func TestKeysThatFoldTogether(t *testing.T) {
+	for _, fill := range []int{0, 3, fewKeys, 4 * fewKeys} {
+		var b strings.Builder
+		for i := range fill {
+			fmt.Fprintf(&b, `"%d":0,`, i)
+		}
+		for _, pair := range [][2]string{{"s", "\u017f"}, {"\u017f", "S"}, {"K", "\u212a"}, {"ä", "Ä"}, {"σ", "ς"}, {"Σ", "ς"}, {"ǆ", "ǅ"}, {"a1", "A1"}} {
+			v, err := ParseJSON([]byte("{"+b.String()+`"`+pair[0]+`":1,"`+pair[1]+`":2}`), Limits{})
+			if err == nil || !strings.Contains(err.Error(), "letter case") {
+				t.Errorf("%d keys before %q: got %v, %v", fill, pair, v, err)
+			}
+		}
+		// Equal only after full folding or normalization: two keys to every reader.
+		for _, pair := range [][2]string{{"ß", "ss"}, {"é", "e\u0301"}, {"i", "ı"}, {"a", "b"}} {
+			if _, err := ParseJSON([]byte("{"+b.String()+`"`+pair[0]+`":1,"`+pair[1]+`":2}`), Limits{}); err != nil {
+				t.Errorf("%d keys before %q: %v", fill, pair, err)
+			}
+		}
+	}
+}
+
+// What a schema validator sees of a number is what was written.
+func TestAnyFeedsTheSchemaValidator(t *testing.T) {
+	parse := func(text string) any {
+		v, err := ParseJSON([]byte(text), Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Any()
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("mem:///s.json", parse(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer","maximum":9007199254740992}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("mem:///s.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, valid := range map[string]bool{`{"n":9007199254740992}`: true, `{"n":9007199254740993}`: false, `{"n":1.0}`: true, `{"n":1.5}`: false, `{"n":"1"}`: false, `{}`: false} {
+		if err := schema.Validate(parse(text)); (err == nil) != valid {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }
 
 func TestLimits(t *testing.T) {
