@@ -21,9 +21,8 @@ func (e *engine) blank(bundles map[string]*plan.Bundle, program string) {
 	now := e.opts.Now().UTC()
 	e.run = &record.Run{
 		FormatVersion: record.FormatVersion,
-		ID:            now.Format("20060102-150405") + "-" + e.opts.Nonce(),
+		ID:            now.Format("20060102-150405") + "-" + e.nonce,
 		Status:        record.StatusRunning,
-		Isolated:      true,
 		Plan: record.PlanIdentity{Digest: plan.Digest(e.opts.PlanBytes), Mode: p.Mode, Pipeline: p.Pipeline.Name,
 			SourceRevision: p.Pipeline.SourceRevision, AssemblyDigest: p.Pipeline.Digest},
 		Program: record.Program{Version: e.opts.Version, Digest: program},

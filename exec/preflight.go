@@ -48,6 +48,10 @@ func (e *engine) preflight() error {
 	if !filepath.IsAbs(o.Executable) {
 		return fmt.Errorf("exec: the executable %q is not absolute", o.Executable)
 	}
+	e.nonce = o.Nonce()
+	if strings.Trim(e.nonce, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || e.nonce == "" {
+		return fmt.Errorf("exec: the nonce %q is not made of a-z and 0-9", e.nonce)
+	}
 	if e.walk, err = NewWalk(o.Plan, o.Through); err != nil {
 		return err
 	}

@@ -51,11 +51,13 @@ type engine struct {
 	store  *sandbox.Store
 	runner *attempt.Runner
 	run    *record.Run
+	nonce  string
 
 	begun     time.Time // monotonic
 	harnesses map[string]*plan.Harness
 	inputs    map[string]*attempt.Artifact            // policy inputs by id
 	promoted  map[string]map[string]*attempt.Artifact // node id → artifact id
+	attempts  int                                     // finished
 	state     State
 	queue     []Command
 }
@@ -109,7 +111,7 @@ func (e *engine) loop(ctx context.Context) error {
 	}
 	if err != nil && e.run.Status == record.StatusRunning {
 		// The record may be what fails: say it where it still can be said.
-		e.run.Status, e.run.Failure = record.StatusFailed, record.Fail(record.ReasonRuntimeError, err.Error())
+		e.run.Status, e.run.Failure = record.StatusFailed, attempt.HostFailure("the run", err)
 		e.cleanUp()
 		e.run.Ended = e.stamp()
 		err = errors.Join(err, e.folder.WriteRun(e.run))
@@ -197,9 +199,10 @@ func (e *engine) account(rec *record.Node, out attempt.Outcome, failure *record.
 			rec.Outputs = append(rec.Outputs, a.Artifact)
 		}
 	}
-	if sb := out.Record.Sandbox; sb == nil || !sb.SecurityBoundary {
-		e.run.Isolated = false
-	}
+	// A run is isolated from its first attempt on, until one is not.
+	sb := out.Record.Sandbox
+	e.attempts++
+	e.run.Isolated = sb != nil && sb.SecurityBoundary && (e.run.Isolated || e.attempts == 1)
 }
 
 // runWall turns a wall that the run's budget set into a failure of the run.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,8 @@ func copyWorker(w *exectest.Worker) sandbox.Exit {
 	return sandbox.Exit{}
 }
 
+var nonce atomic.Int64
+
 func options(t *testing.T, b *exectest.Builder, rt sandbox.Runtime) Options {
 	t.Helper()
 	self, err := os.Executable()
@@ -65,7 +68,7 @@ func options(t *testing.T, b *exectest.Builder, rt sandbox.Runtime) Options {
 		Runtimes: map[string]sandbox.Runtime{rt.Mode(): rt}, Adapters: map[string]harness.Adapter{"fake": exectest.Adapter{}},
 		Executable: self, Version: "test",
 		Now:   func() time.Time { at = at.Add(time.Second); return at },
-		Nonce: func() string { return "n0" },
+		Nonce: func() string { return fmt.Sprintf("n%d", nonce.Add(1)) },
 	}
 }
 

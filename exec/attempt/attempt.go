@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -144,7 +145,7 @@ func (a *attempt) checkInputs() *record.Failure {
 		use.Digest = in.Artifact.Digest
 		problems, schema, err := a.inputProblems(in)
 		if err != nil && failure == nil {
-			failure = hostFailure("checking the input "+in.Spec.Artifact, err)
+			failure = HostFailure("checking the input "+in.Spec.Artifact, err)
 		}
 		use.Problems, use.Schema = problems.list, schema
 		if len(problems.list) > 0 && failure == nil {
@@ -183,10 +184,10 @@ func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
 	}
 	work := a.Folder.Path(record.WorkDir, a.job.ID)
 	if err := os.MkdirAll(filepath.Dir(work), 0o755); err != nil {
-		return hostFailure("making the work folder", err)
+		return HostFailure("making the work folder", err)
 	}
 	if err := os.Mkdir(work, 0o755); err != nil {
-		return hostFailure("making the work folder", err)
+		return HostFailure("making the work folder", err)
 	}
 	defer func() { a.leftover(sandbox.RemoveTree(work)) }()
 	n := a.job.Node
@@ -205,7 +206,7 @@ func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
 	}()
 	failure := a.drive(ctx, sb)
 	if err := a.recordFacts(sb.Facts()); err != nil && failure == nil {
-		failure = hostFailure("writing the spec", err)
+		failure = HostFailure("writing the spec", err)
 	}
 	if !a.rec.Dead || failure != nil && failure.Class == record.ClassCancelled {
 		return failure
@@ -229,14 +230,17 @@ func (a *attempt) hostFailure(ctx context.Context, what string, err error) *reco
 	if ctx.Err() != nil {
 		return record.Fail(record.ReasonCancelled, what+" was interrupted")
 	}
-	return hostFailure(what, err)
+	return HostFailure(what, err)
 }
 
-// hostFailure is the failure of something that the worker did not do.
-func hostFailure(what string, err error) *record.Failure {
+// HostFailure is the failure of something that the worker did not do.
+func HostFailure(what string, err error) *record.Failure {
 	reason := record.ReasonRuntimeError
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	switch {
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		reason = record.ReasonDiskFull
+	case errors.Is(err, osexec.ErrNotFound):
+		reason = record.ReasonToolMissing
 	}
 	return record.Fail(reason, text(fmt.Sprintf("%s: %v", what, err)))
 }

@@ -33,16 +33,14 @@ func (p problems) failure(what, schema string) *record.Failure {
 	} else {
 		b.WriteString(" is not valid")
 	}
-	for i, q := range p.list {
-		sep := ", "
-		if i == 0 {
-			sep = ": "
+	sep := ": "
+	for i := 0; i < len(p.list); {
+		end := i + 1
+		for end < len(p.list) && p.list[end].Pointer == p.list[i].Pointer {
+			end++
 		}
-		at := q.Pointer
-		if at == "" {
-			at = "the document"
-		}
-		b.WriteString(sep + at + " (" + q.Rule + ": " + q.Message + ")")
+		b.WriteString(sep + about(p.list[i:end]))
+		sep, i = ", ", end
 	}
 	if p.dropped > 0 {
 		fmt.Fprintf(&b, ", and %d more", p.dropped)
@@ -50,6 +48,25 @@ func (p problems) failure(what, schema string) *record.Failure {
 	f := record.Fail(record.ReasonInvalidArtifact, b.String())
 	f.Source = record.SourceArtifact
 	return f
+}
+
+// about says what is wrong at one pointer. Alternatives of a schema fail with
+// one problem each: their rules are enough here, attempt.json has them all.
+func about(list []record.Problem) string {
+	at := list[0].Pointer
+	if at == "" {
+		at = "the document"
+	}
+	if len(list) == 1 {
+		return at + " (" + list[0].Rule + ": " + list[0].Message + ")"
+	}
+	var rules []string
+	for _, p := range list {
+		if !slices.Contains(rules, p.Rule) {
+			rules = append(rules, p.Rule)
+		}
+	}
+	return fmt.Sprintf("%s (%d problems: %s)", at, len(list), strings.Join(rules, ", "))
 }
 
 // collect freezes the outputs, judges them, and promotes them if nothing
@@ -64,13 +81,13 @@ func (a *attempt) collect(ctx context.Context, output string, failure *record.Fa
 	result, err := sandbox.Collect(clean, output, a.job.Node.Outputs, sandbox.Limits{Bytes: b.OutputBytes, Files: b.OutputFiles}, frozen)
 	if err != nil {
 		a.leftover(sandbox.RemoveTree(frozen))
-		return first(failure, hostFailure("freezing the outputs", err))
+		return first(failure, HostFailure("freezing the outputs", err))
 	}
 	failure = first(failure, a.judge(result))
 	if failure == nil {
 		if err := a.promote(result); err != nil {
 			a.out.Artifacts = nil
-			failure = hostFailure("promoting the outputs", err)
+			failure = HostFailure("promoting the outputs", err)
 		}
 	}
 	if failure == nil || !slices.ContainsFunc(result.Collected, func(c sandbox.Collected) bool { return c.Present }) {
@@ -117,7 +134,7 @@ func (a *attempt) judge(result sandbox.Result) *record.Failure {
 		out.Digest, out.Bytes, out.Files = c.Digest, c.Bytes, countFiles(c.Files)
 		found, schema, err := a.outputProblems(c)
 		if err != nil {
-			failure = first(failure, hostFailure("checking the output "+c.Output.Artifact, err))
+			failure = first(failure, HostFailure("checking the output "+c.Output.Artifact, err))
 			continue
 		}
 		out.Schema, out.Problems, out.Dropped, out.State = schema, found.list, found.dropped, record.OutputValid

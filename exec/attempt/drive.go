@@ -43,7 +43,7 @@ func (s *stopper) first() *record.Failure {
 // ending is how a process came to its end.
 type ending struct {
 	exit      sandbox.Exit
-	exited    bool  // its end was seen
+	exited    bool // its end was seen
 	startErr  error
 	waitErr   error // the runtime lost it
 	killErr   error // not everything was shown to be dead
@@ -167,17 +167,17 @@ func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error) *r
 	case end.cancelled:
 		return record.Fail(record.ReasonCancelled, "the run was interrupted")
 	case end.killErr != nil:
-		return hostFailure("ending the attempt: something of it may be alive", end.killErr)
+		return HostFailure("ending the attempt: something of it may be alive", end.killErr)
 	case end.startErr != nil:
-		return hostFailure("starting the process", end.startErr)
+		return HostFailure("starting the process", end.startErr)
 	case end.waitErr != nil:
-		f := hostFailure("the sandbox does not tell how the process ended", end.waitErr)
+		f := HostFailure("the sandbox does not tell how the process ended", end.waitErr)
 		if f.Reason == record.ReasonRuntimeError && !end.ordered {
 			f.Reason = record.ReasonSandboxDied
 		}
 		return f
 	case hostErr != nil:
-		return hostFailure("the record", hostErr)
+		return HostFailure("the record", hostErr)
 	case stopped != nil:
 		return stopped
 	case end.exit.OOM && (failedExit || w.Status == contract.NoStatus):

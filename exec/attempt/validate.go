@@ -65,7 +65,7 @@ func one(rule, msg string) []record.Problem {
 	return []record.Problem{{Rule: rule, Message: msg}}
 }
 
-// document reports whether bytes of a kind are read whole in order to be
+// readWhole reports whether bytes of a kind are read whole in order to be
 // checked.
 func readWhole(kind, schema string) bool {
 	switch kind {
