@@ -7,6 +7,8 @@ const FormatVersion = 1
 // Plan is the only thing the executor reads, beside the blobs it names by
 // digest. The field order is the order in the file. Slices without omitempty
 // are always written, empty ones as []; optional ones are left out when empty.
+// Inputs, bundles, providers, harnesses and tools are sorted by their ids,
+// probes by tool, argv and image; nodes are in topological order.
 type Plan struct {
 	FormatVersion int         `json:"format_version"`
 	Mode          string      `json:"mode"`
@@ -202,7 +204,7 @@ type Node struct {
 	RequireActivation bool  `json:"require_activation"` // an unproven activation fails the attempt
 }
 
-// Check says what a check node proves.
+// Check says what a check node proves. The node's id is Of, a dot and Name.
 type Check struct {
 	Name        string `json:"name"`
 	Of          string `json:"of"` // the node, loop or branch it belongs to
@@ -323,7 +325,10 @@ type Resources struct {
 	CPUMillis   int64 `json:"cpu_millis"`
 }
 
-// NodeBudget bounds one attempt of one node.
+// NodeBudget bounds one attempt of one node. Everything is above 0, but for
+// what cannot be spent: a check has no turns, tools, tokens or cost, a harness
+// without a provider no tokens or cost, and a node without outputs no output.
+// There 0 means none at all.
 type NodeBudget struct {
 	WallSeconds  int64 `json:"wall_seconds"`
 	Turns        int64 `json:"turns"`
