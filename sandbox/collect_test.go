@@ -378,3 +378,47 @@ func TestCollectCannot(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// TestCollectSwappedBetweenLooks: what is opened must be what was looked at,
+// and neither the look nor the opening follows a link.
+func TestCollectSwappedBetweenLooks(t *testing.T) {
+	base := t.TempDir()
+	must(t, os.WriteFile(base+"/a", []byte("a"), 0o644))
+	must(t, os.WriteFile(base+"/b", []byte("b"), 0o644))
+	must(t, os.Mkdir(base+"/d", 0o755))
+	must(t, os.Mkdir(base+"/e", 0o755))
+	must(t, os.Symlink("a", base+"/file-link"))
+	must(t, os.Symlink("d", base+"/dir-link"))
+	root, err := os.Open(base)
+	must(t, err)
+	defer root.Close()
+	if f, err := openFileAt(root, "file-link"); err == nil {
+		f.Close()
+		t.Error("a link was opened as a file")
+	}
+	if f, err := openDirAt(root, "dir-link"); err == nil {
+		f.Close()
+		t.Error("a link was opened as a folder")
+	}
+	seen := func(name string) stat {
+		st, err := statAt(root, name)
+		must(t, err)
+		return st
+	}
+	c := collector{ctx: t.Context(), root: root, left: smallLimits}
+	if _, err := c.copyFile(root, "b", "b", seen("a"), base+"/copy"); err != nil {
+		t.Fatal(err)
+	}
+	if dir := c.openDir(root, "e", "e", seen("d")); dir != nil {
+		dir.Close()
+		t.Error("another folder was opened")
+	}
+	for i, want := range []string{"b", "e"} {
+		if len(c.result.Refusals) != 2 || c.result.Refusals[i].Reason != RefusedChanged || c.result.Refusals[i].Path != want {
+			t.Fatalf("refusals %+v", c.result.Refusals)
+		}
+	}
+	if _, err := os.Lstat(base + "/copy"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another file was copied: %v", err)
+	}
+}

@@ -87,6 +87,11 @@ func TestProgramIsFoundByThePlansPath(t *testing.T) {
 	if exit, err := b.Wait(t.Context()); err != nil || exit.Code != 0 {
 		t.Errorf("exit %+v, %v", exit, err)
 	}
+	// A relative folder would be one below wherever this program was started.
+	t.Chdir(t.TempDir())
+	if err := os.Symlink(tool(t, "true"), "true"); err != nil {
+		t.Fatal(err)
+	}
 	for name, env := range map[string][]string{"no PATH": {}, "other PATH": {"PATH=/nowhere"}, "relative PATH": {"PATH=.:bin"}} {
 		k := task(t, "true")
 		k.Process.Env = env
@@ -217,6 +222,29 @@ func TestSlowReader(t *testing.T) {
 	if got := bytes.Count(w.buf.Bytes(), []byte("\n")); got != 2000 || !bytes.HasSuffix(w.buf.Bytes(), []byte("\n1999\n")) {
 		t.Errorf("%d lines came", got)
 	}
+}
+
+// TestFailedWriterGetsNoMore: after an error a writer is left alone, and the
+// process is read to its end.
+func TestFailedWriterGetsNoMore(t *testing.T) {
+	b := prepare(t, task(t, tool(t, "sh"), "-c", "i=0; while [ $i -lt 50000 ]; do echo $i; i=$((i+1)); done"))
+	w := &failing{}
+	if err := b.Start(t.Context(), sandbox.Stdio{Stdout: w}); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := b.Wait(t.Context()); err != nil || exit.Code != 0 {
+		t.Errorf("exit %+v, %v", exit, err)
+	}
+	if w.calls != 1 {
+		t.Errorf("it was called %d times", w.calls)
+	}
+}
+
+type failing struct{ calls int }
+
+func (f *failing) Write([]byte) (int, error) {
+	f.calls++
+	return 0, errors.New("the reader is gone")
 }
 
 type slow struct{ buf bytes.Buffer }
