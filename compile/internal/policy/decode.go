@@ -61,13 +61,16 @@ func (d *decoder) full(at diag.Range) bool {
 	}
 	if !d.stopped {
 		d.stopped = true
-		d.errorf(at, "Too many errors", "There are %d and more errors; what follows this place was not looked at.", maxDiags)
+		d.diags.Errorat(at, "Too many errors", fmt.Sprintf("There are %d and more errors; what follows this place was not looked at.", maxDiags))
 	}
 	return true
 }
 
 func (d *decoder) errorf(at diag.Range, summary, format string, args ...any) {
 	d.failed = true
+	if d.full(at) {
+		return
+	}
 	d.diags.Errorat(at, summary, fmt.Sprintf(format, args...))
 }
 

@@ -37,6 +37,9 @@ type binding struct {
 }
 
 func (e *eval) errorf(x hclsyntax.Expression, summary, format string, args ...any) {
+	if len(*e.d) >= maxDiags {
+		return // the decoder says so
+	}
 	e.d.Errorat(At(x.Range()), summary, fmt.Sprintf(format, args...))
 }
 
@@ -243,7 +246,7 @@ func (e *eval) reference(x *hclsyntax.ScopeTraversalExpr, inTemplate bool) (cty.
 	} else {
 		decl, declared := e.vars[name]
 		if !declared && !e.partial {
-			e.errorf(x, "Unknown variable", "There is no variable %q.%s A variable is declared by: variable %q { type = string }.", name, diag.DidYouMean(name, keys(e.vars)), name)
+			e.errorf(x, "Unknown variable", "There is no variable %q.%s A variable is declared by: variable %q { type = string }.", name, didYouMean(name, e.vars), name)
 		}
 		v, ok = decl.value, decl.ok
 	}
@@ -295,7 +298,7 @@ func (e *eval) index(coll, key cty.Value, x hclsyntax.Expression) (cty.Value, bo
 	case c == "object" && k == "string":
 		name := key.AsString()
 		if !coll.Type().HasAttribute(name) {
-			e.errorf(x, "Unknown key", "The object has no key %q.%s", name, diag.DidYouMean(name, keys(coll.Type().AttributeTypes())))
+			e.errorf(x, "Unknown key", "The object has no key %q.%s", name, didYouMean(name, coll.Type().AttributeTypes()))
 			return cty.NilVal, false
 		}
 		return coll.GetAttr(name), true

@@ -7,8 +7,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-
-	"foundry/compile/internal/diag"
 )
 
 // function is one of the closed set. Its arguments are evaluated and not
@@ -66,7 +64,7 @@ func (c *call) made(s string) (cty.Value, string) {
 func (e *eval) call(x *hclsyntax.FunctionCallExpr) (cty.Value, bool) {
 	f, known := functions[x.Name]
 	if !known {
-		e.errorf(x, "Unknown function", "There is no function %q.%s There are: %s.", x.Name, diag.DidYouMean(x.Name, keys(functions)), strings.Join(Functions(), ", "))
+		e.errorf(x, "Unknown function", "There is no function %q.%s There are: %s.", x.Name, didYouMean(x.Name, functions), strings.Join(Functions(), ", "))
 		return cty.NilVal, false
 	}
 	if x.ExpandFinal {

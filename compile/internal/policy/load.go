@@ -23,8 +23,8 @@ type Options struct {
 // Assignment is one --var NAME=VALUE.
 type Assignment struct{ Name, Value string }
 
-// Load reads a policy: a file or a folder of *.hcl files, with what they
-// include. The policy is never nil and always has its Files, so that
+// Load reads a policy: a file or a folder of *.hcl files (not those
+// that start with a dot), with what they include. The policy is never nil and always has its Files, so that
 // diagnostics can show their lines; it is complete when the list has no errors. Its named
 // blocks are sorted by name, so that neither the order nor the files in which
 // they were written can be seen. A cancelled ctx ends evaluation with an
@@ -40,7 +40,7 @@ func Load(ctx context.Context, path string, opts Options) (*Policy, diag.List) {
 	for _, n := range names {
 		r.load(n, diag.Range{})
 	}
-	s := &Scope{ctx: ctx, vars: map[string]variable{}, locals: map[string]*local{}, partial: d.HasErrors()}
+	s := &Scope{ctx: ctx, vars: map[string]variable{}, locals: map[string]*local{}, partial: d.HasErrors(), reports: &d}
 	e := &eval{Scope: s, d: &d}
 	v := &variables{eval: e, policy: p, opts: opts, words: &r.words, byName: map[string]*declaration{}}
 	v.declare(r.sources)

@@ -39,6 +39,12 @@ func inRange(f *big.Float) bool {
 	return abs.Sign() == 0 || abs.Cmp(largest) <= 0 && abs.Cmp(smallest) >= 0
 }
 
+// alwaysWrong are the errors that no condition can guard against.
+var alwaysWrong = map[string]bool{
+	"Unknown name": true, "Unknown variable": true, "Unknown local": true, "Unknown function": true, "Unknown expression": true,
+	"Wrong number of arguments": true, "Computed key": true, "Locals in a cycle": true, "Two types": true,
+}
+
 // conditional is c ? a : b. Both arms are evaluated, so that a wrong type in
 // the other arm is found before the day it is taken.
 func (e *eval) conditional(x *hclsyntax.ConditionalExpr) (cty.Value, bool) {
@@ -58,11 +64,13 @@ func (e *eval) conditional(x *hclsyntax.ConditionalExpr) (cty.Value, bool) {
 	// The condition may guard against just what fails in the other arm.
 	var dropped diag.List
 	o, okOther := (&eval{Scope: e.Scope, env: e.env, d: &dropped}).value(other)
-	if e.spent {
-		*e.d = append(*e.d, dropped...)
-		return cty.NilVal, false
+	for _, x := range dropped {
+		if e.spent || alwaysWrong[x.Summary] {
+			*e.d = append(*e.d, x)
+			ok = false
+		}
 	}
-	if !ok {
+	if !ok || e.spent {
 		return cty.NilVal, false
 	}
 	if okOther && kind(v) != kind(o) {

@@ -31,7 +31,13 @@ type Scope struct {
 	// and not knowing it says nothing.
 	partial bool
 
-	busy                             []string // locals under evaluation
+	reports *diag.List // where a local's errors go: Load's list
+	busy    []string   // locals under evaluation
+	account
+}
+
+// account is what evaluation has cost.
+type account struct {
 	steps, elements, bytes, recursed int
 	spent                            bool
 }
@@ -62,8 +68,26 @@ const (
 // The value is known, not null and unmarked; lists are tuples and maps are objects,
 // numbers are finite and within ±1e30. With an error the value is cty.NilVal.
 func (s *Scope) Eval(x hclsyntax.Expression) (cty.Value, diag.List) {
+	return s.eval(x, nil)
+}
+
+// EvalWith is Eval with further names at the root, such as plan for a guard.
+// Their values hold no marks, lists as tuples and maps as objects. It has an
+// account of its own, so that one guard cannot spend what another needs.
+func (s *Scope) EvalWith(x hclsyntax.Expression, names map[string]cty.Value) (cty.Value, diag.List) {
+	saved := s.account
+	s.account = account{}
+	defer func() { s.account = saved }()
+	var env *binding
+	for name, v := range names {
+		env = &binding{name: name, value: v, parent: env}
+	}
+	return s.eval(x, env)
+}
+
+func (s *Scope) eval(x hclsyntax.Expression, env *binding) (cty.Value, diag.List) {
 	var d diag.List
-	e := &eval{Scope: s, d: &d}
+	e := &eval{Scope: s, d: &d, env: env}
 	v, ok := e.value(x)
 	if !ok {
 		return cty.NilVal, d
@@ -163,7 +187,7 @@ func (e *eval) localValue(name string, x hclsyntax.Expression) (cty.Value, bool)
 		return cty.NilVal, false
 	}
 	if l == nil {
-		e.errorf(x, "Unknown local", "There is no local %q.%s Locals are declared in a locals block.", name, diag.DidYouMean(name, keys(e.locals)))
+		e.errorf(x, "Unknown local", "There is no local %q.%s Locals are declared in a locals block.", name, didYouMean(name, e.locals))
 		return cty.NilVal, false
 	}
 	switch l.state {
@@ -187,7 +211,7 @@ func (e *eval) localValue(name string, x hclsyntax.Expression) (cty.Value, bool)
 	}
 	l.state = localBusy
 	e.busy = append(e.busy, name)
-	inner := &eval{Scope: e.Scope, d: e.d}
+	inner := &eval{Scope: e.Scope, d: e.reports} // not e.d, which a conditional may drop
 	v, ok := inner.value(l.expr)
 	e.busy = e.busy[:len(e.busy)-1]
 	if !ok {
@@ -204,6 +228,14 @@ func shorten(cycle []string) string {
 		cycle = append(append(append([]string{}, cycle[:6]...), fmt.Sprintf("(%d more)", n-11)), cycle[n-5:]...)
 	}
 	return strings.Join(cycle, " → ")
+}
+
+// didYouMean names the nearest key of a map that a person could have written.
+func didYouMean[T any](word string, m map[string]T) string {
+	if len(m) > 2000 {
+		return ""
+	}
+	return diag.DidYouMean(word, keys(m))
 }
 
 // keys of a map, in no order: for Nearest, which has its own.
