@@ -73,6 +73,7 @@ func TestHeaderProblems(t *testing.T) {
 		{"no-break space", "---\u00a0\nname: demo\ndescription: a\n---\n"},
 		{"indented dashes", " ---\nname: demo\ndescription: a\n---\n"},
 		{"no header", "# demo\n"},
+		{"too large", goodHeader + strings.Repeat("x", maxSkillBytes)},
 		{"only dashes", "---"},
 		{"empty header", "---\n---\n"},
 		{"not utf-8", "---\nname: demo\ndescription: \xff\n---\n"},
