@@ -89,8 +89,8 @@ type Result struct {
 }
 
 // Collect freezes the declared outputs of an attempt: regular files and
-// folders of them are copied to frozenDir/<artifact>/, which must not exist or
-// be empty, and hashed while they are copied. Files become 0444 or 0555.
+// folders of them are copied to frozenDir/<artifact>/, which must not exist
+// yet, and hashed while they are copied. Files become 0444 or 0555.
 //
 // It is called when every process of the attempt is dead, and still trusts
 // nothing: it follows no link, waits for no FIFO, opens no device, and reads

@@ -346,8 +346,11 @@ func (s *suite) facts(t *testing.T) {
 	if want := "sha256:" + hex.EncodeToString(sum[:]); f.Program.Digest != want {
 		t.Errorf("program %s, want %s", f.Program.Digest, want)
 	}
-	if !json.Valid(f.Spec) || bytes.Contains(f.Spec, []byte(secret)) {
-		t.Errorf("the spec is no JSON, or holds a token's value: %s", f.Spec)
+	if !json.Valid(f.Spec) {
+		t.Error("the spec is no JSON")
+	}
+	if bytes.Contains(f.Spec, []byte(secret)) {
+		t.Error("the spec, which is kept in the record, holds the value of {broker.token}")
 	}
 	for _, source := range []string{"skill:demo", "in:data", plan.MountOutput} {
 		if !slices.ContainsFunc(f.Mounts, func(m sandbox.AppliedMount) bool { return m.Source == source && m.Destination != "" && m.Mode != "" }) {
