@@ -25,7 +25,7 @@
 //
 // hcl's parser and evaluator recurse with their input and cty has numbers
 // without end, so sizes are bounded before they are used: see the constants in
-// source.go, prescan.go and meter.go. Evaluation is this package's own, over
+// source.go, prescan.go, scope.go and units.go. Evaluation is this package's own, over
 // hcl's syntax tree: it is metered, strict about types, and has no function
 // that could read a clock, a file or the environment.
 package policy

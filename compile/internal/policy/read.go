@@ -14,7 +14,7 @@ import (
 	"foundry/plan"
 )
 
-// reader-like value of the table: how an attribute's value is read, and what
+// value is how the value of an attribute is read into a field, and what
 // the documentation calls it.
 type value[F any] struct {
 	kind string
