@@ -82,17 +82,15 @@ func TestStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		exit, err := s.Wait(t.Context())
-		if !errors.Is(err, errFull) || exit.Code != 0 {
+		if err != nil || exit.Code != 0 {
 			t.Errorf("%+v %v", exit, err)
 		}
 	})
 }
 
-var errFull = errors.New("the store is full")
-
 type failing struct{}
 
-func (failing) Write([]byte) (int, error) { return 0, errFull }
+func (failing) Write([]byte) (int, error) { return 0, errors.New("the store is full") }
 
 func TestBounds(t *testing.T) {
 	rt := runtimeOf(t)
@@ -180,7 +178,7 @@ func TestKill(t *testing.T) {
 	if _, err := s.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("waiting for what goes on: %v", err)
 	}
-	if pids, err := rt.host.cgroups.pids("foundry-test.kill"); err != nil || len(pids) != 2 {
+	if pids, err := rt.host.cgroups.pids("foundry-" + marker + ".kill"); err != nil || len(pids) != 2 {
 		t.Errorf("processes %v, %v", pids, err)
 	}
 	for range 2 {
@@ -295,7 +293,7 @@ func TestParallel(t *testing.T) {
 func TestSharedBase(t *testing.T) {
 	need(t)
 	before := takeInventory()
-	o := Options{Base: filepath.Join(t.TempDir(), "a base with a rather long name that no socket path could hold, and that goes on and on")}
+	o := Options{Base: filepath.Join(newBase(t), "a base with a rather long name that no socket path could hold, and that goes on and on")}
 	first, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -357,7 +355,7 @@ func TestMissing(t *testing.T) {
 // and the record says so.
 func TestWithoutUserNamespace(t *testing.T) {
 	need(t)
-	rt, err := New(t.Context(), Options{Base: t.TempDir()})
+	rt, err := New(t.Context(), Options{Base: newBase(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,5 +373,36 @@ func TestWithoutUserNamespace(t *testing.T) {
 		if prop.Name == sandbox.PropUser && !strings.Contains(prop.Detail, "no user namespace") {
 			t.Errorf("%+v", prop)
 		}
+	}
+}
+
+// A Prepare that is cut off anywhere leaves nothing.
+func TestCancelledPrepare(t *testing.T) {
+	rt := runtimeOf(t)
+	run(t, rt, demo(t, "warm", "exit", "0"), nil) // the image is there now
+	prepared := 0
+	for i := range 12 {
+		task := demo(t, fmt.Sprint("cancelled-", i), "sleep")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*12)*time.Millisecond)
+		s, err := rt.Prepare(ctx, task)
+		cancel()
+		if err == nil {
+			prepared++
+			err = s.Close(t.Context())
+		} else if !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "deadline exceeded") {
+			t.Errorf("%d: %v", i, err)
+		}
+		if left, _ := os.ReadDir(task.Dir); len(left) > 0 {
+			t.Errorf("%d left %v (%v)", i, left, err)
+		}
+		if _, open := rt.open[containerID(task)]; open {
+			t.Errorf("%d is still open: %v", i, err)
+		}
+	}
+	if prepared == 12 {
+		t.Error("nothing was cut off")
+	}
+	if left := takeInventory(); len(left.mounts)+len(left.cgroups) > len(shared.before.mounts)+len(shared.before.cgroups) {
+		t.Errorf("left behind: %+v", left)
 	}
 }

@@ -40,6 +40,7 @@ type container struct {
 	started time.Time
 	exit    sandbox.Exit
 	exitErr error
+	killed  bool
 	closed  bool
 	closing sync.Mutex // one Close at a time
 
@@ -54,9 +55,9 @@ func (c *container) Expand(s string) (string, error) {
 // Start starts the process that Prepare made.
 func (c *container) Start(ctx context.Context, stdio sandbox.Stdio) error {
 	c.mu.Lock()
-	if c.closed || !c.started.IsZero() {
+	if c.killed || c.closed || !c.started.IsZero() {
 		c.mu.Unlock()
-		return errors.New("sandbox: the attempt was started or closed before")
+		return errors.New("sandbox: the attempt was started, killed or closed before")
 	}
 	c.started = time.Now()
 	c.mu.Unlock()
@@ -127,6 +128,9 @@ func (c *container) cgroup() string { return "foundry-" + c.id }
 // Kill kills every process of the container's cgroup and looks whether it is
 // empty.
 func (c *container) Kill(ctx context.Context) error {
+	c.mu.Lock()
+	c.killed = true
+	c.mu.Unlock()
 	if c.ctrTask == nil {
 		return nil
 	}
@@ -210,7 +214,8 @@ func (c *container) Close(ctx context.Context) error {
 		errs = append(errs, os.RemoveAll(filepath.Join(c.dir, ioDir)))
 	}
 	if c.ctr != nil {
-		errs = append(errs, ignoreNotFound(c.ctr.Delete(ctx)))
+		// A Prepare that was cut off may have left a task that it never saw.
+		errs = append(errs, removeContainer(ctx, c.ctr))
 	}
 	if c.snapshotted {
 		service := c.rt.client.SnapshotService(c.image.snapshotter)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +72,7 @@ func crash(t *testing.T, o Options, task sandbox.Task) {
 func TestClientKilled(t *testing.T) {
 	need(t)
 	before := takeInventory()
-	o := Options{Base: filepath.Join(t.TempDir(), "base")}
+	o := Options{Base: newBase(t)}
 	crash(t, o, demo(t, "crashed", "daemonize"))
 	var left string
 	for range 200 {
@@ -94,7 +93,7 @@ func TestClientKilled(t *testing.T) {
 func TestClientKilledBesideAnother(t *testing.T) {
 	need(t)
 	before := takeInventory()
-	base := filepath.Join(t.TempDir(), "base")
+	base := newBase(t)
 	o := Options{Base: base}
 	if a := os.Getenv("FOUNDRY_TEST_CONTAINERD"); a != "" {
 		o = Options{Address: a}
@@ -129,7 +128,7 @@ func TestClientKilledBesideAnother(t *testing.T) {
 func TestDaemonKilled(t *testing.T) {
 	need(t)
 	before := takeInventory()
-	o := Options{Base: filepath.Join(t.TempDir(), "base")}
+	o := Options{Base: newBase(t)}
 	rt, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

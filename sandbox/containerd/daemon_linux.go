@@ -139,7 +139,7 @@ func runDaemon(args []string) error {
 // prepareState makes the folders of a daemon and points the shim at this
 // program.
 func prepareState(l layout) error {
-	if err := os.MkdirAll(filepath.Dir(l.shim()), 0o711); err != nil {
+	if err := os.MkdirAll(filepath.Dir(l.shim()), 0o700); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(l.state, 0o711); err != nil {

@@ -53,7 +53,7 @@ func dial(ctx context.Context, address string) (*client.Client, error) {
 
 // connect joins the users of a base and starts its daemon when there is none.
 func connect(ctx context.Context, l layout) (*embedded, *client.Client, error) {
-	if err := os.MkdirAll(l.base, 0o711); err != nil {
+	if err := os.MkdirAll(l.base, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("sandbox: making the folder of the embedded containerd: %w", err)
 	}
 	users, err := os.OpenFile(l.users(), os.O_RDWR|os.O_CREATE, 0o600)

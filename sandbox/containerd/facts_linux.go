@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,18 +21,34 @@ type applied struct {
 	memory, pids, cpu string // "" when unreadable
 	outBytes          int64
 	outInodes         int64
+	interfaces        []string // of the network namespace
 	verifiedDead      bool
 }
 
-// readBack asks the kernel for the limits, once the container's cgroup and
-// mounts are there.
-func (c *container) readBack() {
-	a := &c.applied
-	a.memory, a.pids, a.cpu = c.rt.host.cgroups.limits(c.cgroup())
+// readBack asks the kernel what holds, once the container's first process is
+// there and waits for its start. An attempt whose processes cannot be seen is
+// refused: its death could not be verified.
+func (c *container) readBack() error {
+	a, groups := &c.applied, c.rt.host.cgroups
+	if pids, err := groups.pids(c.cgroup()); err != nil || len(pids) == 0 {
+		return fmt.Errorf("sandbox: the cgroup %s of the container is not to be seen below %s (%v): its limits and its end cannot be verified", c.cgroup(), groups.root, err)
+	}
+	a.memory, a.pids, a.cpu = groups.limits(c.cgroup())
 	var fs unix.Statfs_t
 	if err := unix.Statfs(filepath.Join(c.dir, outDir), &fs); err == nil && fs.Type == unix.TMPFS_MAGIC {
 		a.outBytes, a.outInodes = int64(fs.Blocks)*fs.Bsize, int64(fs.Files)
 	}
+	// A line for each interface after two of headings.
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/dev", c.ctrTask.Pid()))
+	if err != nil {
+		return nil // unknown, and said so
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	for _, line := range lines[min(2, len(lines)):] {
+		name, _, _ := strings.Cut(line, ":")
+		a.interfaces = append(a.interfaces, strings.TrimSpace(name))
+	}
+	return nil
 }
 
 // Facts is what was applied and measured.
@@ -87,7 +104,7 @@ func (c *container) properties() []sandbox.Property {
 	list := []sandbox.Property{
 		is(sandbox.PropFilesystem, true, "own mount namespace on a builtin image"),
 		is(sandbox.PropReadOnly, true, "read-only root, skill and inputs"),
-		is(sandbox.PropNetwork, true, "own network namespace with lo alone, no resolver"),
+		is(sandbox.PropNetwork, slices.Equal(a.interfaces, []string{"lo"}), "own network namespace, no resolver; its interfaces: "+read(strings.Join(a.interfaces, " "))),
 		is(sandbox.PropUser, true, "uid 65534, no capability, no new privileges; "+user),
 		is(sandbox.PropSyscalls, c.spec.Linux.Seccomp != nil, "containerd's default seccomp profile"),
 		is(sandbox.PropMemory, atMost(a.memory, r.MemoryBytes), "cgroup limit in bytes "+read(a.memory)+swap),

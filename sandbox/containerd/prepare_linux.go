@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -123,21 +124,50 @@ func (c *container) prepare(ctx context.Context) error {
 	if err := c.writeFiles(); err != nil {
 		return err
 	}
+	if err := c.makeSpec(sources); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// What the daemon has begun it does not take back: a task that was cut off
+	// in the making leaves cgroups. So this goes through, and is removed.
+	through, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := c.create(leases.WithLease(through, c.rt.lease)); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return c.readBack()
+}
+
+// makeSpec makes the spec that runs and the one that is kept, where the tokens
+// that are secrets stand for themselves.
+func (c *container) makeSpec(sources map[string]string) error {
 	h := c.rt.host
-	c.spec, err = sandbox.Spec(sandbox.SpecInput{
+	in := sandbox.SpecInput{
 		Task: c.task, ID: c.id, Sources: sources, Labels: c.labels(), Seccomp: c.rt.seccomp,
 		UserNamespace: h.userNamespace, CgroupNamespace: h.cgroupNamespace, SwapLimit: h.swapLimit, OpenFiles: h.openFiles,
-	})
+	}
+	var err error
+	if c.spec, err = sandbox.Spec(in); err != nil {
+		return err
+	}
+	in.Task.Tokens = maps.Clone(c.task.Tokens)
+	for name := range in.Task.Tokens {
+		if strings.HasSuffix(name, ".token") {
+			in.Task.Tokens[name] = "{" + name + "}"
+		}
+	}
+	kept, err := sandbox.Spec(in)
 	if err != nil {
 		return err
 	}
-	if c.specJSON, err = json.MarshalIndent(c.spec, "", "  "); err != nil {
+	if c.specJSON, err = json.MarshalIndent(kept, "", "  "); err != nil {
 		return fmt.Errorf("sandbox: encoding the spec: %w", err)
 	}
-	if err := c.create(leases.WithLease(ctx, c.rt.lease)); err != nil {
-		return err
-	}
-	c.readBack()
 	return nil
 }
 

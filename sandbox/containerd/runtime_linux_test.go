@@ -19,10 +19,12 @@ import (
 
 	"foundry/plan"
 	"foundry/sandbox"
+	"foundry/sandbox/sandboxtest"
 )
 
 func TestMain(m *testing.M) {
 	Main()
+	sandboxtest.WorkerMain()
 	if len(os.Args) > 2 && os.Args[1] == probeArg {
 		probeMain(os.Args[2:])
 	}
@@ -72,7 +74,7 @@ func runtimeOf(t testing.TB) *Runtime {
 		return shared.rt
 	}
 	shared.before = takeInventory()
-	base, err := os.MkdirTemp("", "foundry-test-")
+	base, err := os.MkdirTemp("", "foundry-"+marker+"-shared-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +101,25 @@ func closeShared() error {
 	return err
 }
 
+// marker is in the names of all that the tests of this process make: other
+// packages test containers at the same time.
+var marker = fmt.Sprint("cdtest", os.Getpid())
+
+// newBase is a folder for an embedded daemon.
+func newBase(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "foundry-"+marker+"-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return filepath.Join(dir, "base")
+}
+
 // inventory is what may be left behind on a machine.
 type inventory struct{ mounts, cgroups, processes []string }
 
@@ -106,18 +127,18 @@ func takeInventory() inventory {
 	var i inventory
 	b, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(b)) {
-		if strings.Contains(line, "foundry") {
+		if strings.Contains(line, marker) {
 			i.mounts = append(i.mounts, strings.TrimSpace(line))
 		}
 	}
-	i.cgroups, _ = filepath.Glob("/sys/fs/cgroup/*/foundry-*")
-	more, _ := filepath.Glob("/sys/fs/cgroup/foundry-*")
+	i.cgroups, _ = filepath.Glob("/sys/fs/cgroup/*/foundry-" + marker + "*")
+	more, _ := filepath.Glob("/sys/fs/cgroup/foundry-" + marker + "*")
 	i.cgroups = append(i.cgroups, more...)
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, c := range commands {
 		b, _ := os.ReadFile(c)
 		s := strings.ReplaceAll(string(b), "\x00", " ")
-		if strings.Contains(s, probeArg) || strings.HasPrefix(s, daemonName) || strings.Contains(s, "-namespace "+namespace+" ") {
+		if strings.Contains(s, probeArg) && strings.Contains(s, marker) || strings.Contains(s, probeArg+" tick") || strings.HasPrefix(s, daemonName) && strings.Contains(s, marker) || strings.Contains(s, "-id "+marker) {
 			i.processes = append(i.processes, c+" "+s)
 		}
 	}
@@ -167,7 +188,7 @@ func demo(t testing.TB, attempt string, probe ...string) sandbox.Task {
 		t.Fatal(err)
 	}
 	return sandbox.Task{
-		Run: "test", Attempt: attempt, Dir: own,
+		Run: marker, Attempt: attempt, Dir: own,
 		Process: plan.Process{
 			Argv: append([]string{"{foundry}", probeArg}, probe...),
 			Env:  []string{"HOME={scratch}", "PATH=/usr/local/bin:/usr/bin:/bin", "SKILL={skill}"},
@@ -230,6 +251,25 @@ func run(t testing.TB, rt *Runtime, task sandbox.Task, stdin io.Reader) result {
 		t.Fatal(err)
 	}
 	return result{exit, out.String(), errw.String(), s.Facts()}
+}
+
+func TestSuite(t *testing.T) {
+	need(t)
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sandboxtest.Run(t, func(t *testing.T) sandbox.Runtime {
+		o := Options{Base: newBase(t)}
+		if a := os.Getenv("FOUNDRY_TEST_CONTAINERD"); a != "" {
+			o = Options{Address: a}
+		}
+		rt, err := New(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rt
+	}, executable)
 }
 
 func TestProbe(t *testing.T) {

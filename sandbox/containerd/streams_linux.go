@@ -42,8 +42,9 @@ func newStreams(folder string) (*streams, error) {
 	return &streams{pipes: pipes}, nil
 }
 
-// connect hands on what is written until the pipes end. A writer that fails
-// does not stop the process: the rest is read and dropped, and the error kept.
+// connect hands on what is written until the pipes end. A writer that fails,
+// which its owner knows of, does not stop the process: the rest is read and
+// dropped.
 func (s *streams) connect(to sandbox.Stdio, closeStdin func()) {
 	for _, p := range []struct {
 		from io.Reader
@@ -53,10 +54,7 @@ func (s *streams) connect(to sandbox.Stdio, closeStdin func()) {
 			if p.to == nil {
 				p.to = io.Discard
 			}
-			sink := &sink{to: p.to}
-			_, err := io.Copy(sink, p.from)
-			s.note(sink.err)
-			if err != nil && !errors.Is(err, os.ErrClosed) {
+			if _, err := io.Copy(&sink{to: p.to}, p.from); err != nil && !errors.Is(err, os.ErrClosed) {
 				s.note(err)
 			}
 		})
@@ -85,15 +83,12 @@ func (s *sink) Write(p []byte) (int, error) {
 }
 
 func (s *streams) note(err error) {
-	if err == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.errs = append(s.errs, err)
 }
 
-// err is what went wrong while handing on; complete after Wait.
+// err is what went wrong while reading; complete after Wait.
 func (s *streams) err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

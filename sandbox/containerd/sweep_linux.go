@@ -12,7 +12,6 @@ import (
 	"time"
 
 	client "github.com/containerd/containerd/v2/client"
-	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 )
@@ -85,7 +84,7 @@ func sweep(ctx context.Context, c *client.Client, gone func(owner string) bool) 
 			continue
 		}
 		if owner := labels[ownerLabel]; owner != "" && gone(owner) {
-			errs = append(errs, removeContainer(ctx, c, found))
+			errs = append(errs, removeContainer(ctx, found))
 		}
 	}
 	list, err := c.LeasesService().List(ctx)
@@ -102,7 +101,7 @@ func sweep(ctx context.Context, c *client.Client, gone func(owner string) bool) 
 }
 
 // removeContainer ends a container's task and removes all of it.
-func removeContainer(ctx context.Context, c *client.Client, ctr client.Container) error {
+func removeContainer(ctx context.Context, ctr client.Container) error {
 	task, err := ctr.Task(ctx, nil)
 	switch {
 	case errdefs.IsNotFound(err):
@@ -119,7 +118,7 @@ func removeContainer(ctx context.Context, c *client.Client, ctr client.Container
 	if err := ignoreNotFound(ctr.Delete(ctx, client.WithSnapshotCleanup)); err != nil {
 		return fmt.Errorf("sandbox: removing container %s: %w", ctr.ID(), err)
 	}
-	return ignoreNotFound(c.LeasesService().Delete(ctx, leases.Lease{ID: ctr.ID()}))
+	return nil
 }
 
 // unmountLeft unmounts the file systems of owners that are gone.
