@@ -12,6 +12,7 @@ import (
 	"foundry/compile/internal/diag"
 	"foundry/compile/internal/policy"
 	"foundry/plan"
+	"foundry/predicates"
 )
 
 // predicateScope is what a predicate may speak of.
@@ -58,6 +59,10 @@ func (c *compiler) lowerPredicate(e policy.Expr, scope *predicateScope, word str
 	if !l.ok {
 		return nil
 	}
+	if err := predicates.Check(out); err != nil {
+		l.fail(e.Syntax, "Predicate cannot be decided", sentence(err.Error()))
+		return nil
+	}
 	return &out
 }
 
@@ -99,8 +104,10 @@ func (l *lowering) expr(e hclsyntax.Expression) (plan.Expr, valueType) {
 // constant evaluates an expression that mentions only var and local, or
 // nothing at all.
 func (l *lowering) constant(e hclsyntax.Expression) (cty.Value, bool) {
-	switch e.(type) {
-	case *hclsyntax.LiteralValueExpr, *hclsyntax.TemplateExpr, *hclsyntax.TemplateWrapExpr, *hclsyntax.ScopeTraversalExpr, *hclsyntax.UnaryOpExpr, *hclsyntax.ParenthesesExpr:
+	switch e := e.(type) {
+	case *hclsyntax.LiteralValueExpr:
+		return e.Val, true
+	case *hclsyntax.TemplateExpr, *hclsyntax.TemplateWrapExpr, *hclsyntax.ScopeTraversalExpr, *hclsyntax.UnaryOpExpr, *hclsyntax.ParenthesesExpr:
 	default:
 		return cty.NilVal, false
 	}

@@ -74,16 +74,17 @@ func (d *decoder) errorf(at diag.Range, summary, format string, args ...any) {
 	d.diags.Errorat(at, summary, fmt.Sprintf(format, args...))
 }
 
-// body decodes one body into target. seen holds what a multi-file body has
+// body decodes one body into target. what names the block in a message; seen
+// holds what a multi-file body has
 // already; nil makes a new one where it is needed.
-func (d *decoder) body(spec *blockSpec, target any, body *hclsyntax.Body, header diag.Range, seen map[string]diag.Range) {
+func (d *decoder) body(spec *blockSpec, target any, body *hclsyntax.Body, header diag.Range, what string, seen map[string]diag.Range) {
 	found := 0
 	for i := range spec.attrs {
 		as := &spec.attrs[i]
 		a := body.Attributes[as.name]
 		if a == nil {
 			if as.required && len(d.broken) == 0 {
-				d.errorf(header, "Missing attribute", "%s needs %q: %s.", where(spec), as.name, as.doc)
+				d.errorf(header, "Missing attribute", "%s needs %q: %s.", what, as.name, as.doc)
 			}
 			continue
 		}
@@ -145,7 +146,7 @@ func (d *decoder) block(parent *blockSpec, target any, b *hclsyntax.Block, seen 
 	}
 	before := d.failed
 	d.failed = false
-	d.body(spec, t, b.Body, at, nil)
+	d.body(spec, t, b.Body, at, named(spec, label), nil)
 	if spec.check != nil && !d.failed && len(d.broken) == 0 { // on half a block it would guess
 		spec.check(d, t, at)
 	}
@@ -279,6 +280,14 @@ func where(spec *blockSpec) string {
 		return "A policy"
 	}
 	return strings.ToUpper(aWord(spec.name)[:1]) + aWord(spec.name)[1:] + " block"
+}
+
+// named is a block with its label, as a message names it.
+func named(spec *blockSpec, label string) string {
+	if label == "" {
+		return where(spec)
+	}
+	return fmt.Sprintf("The %s %q", spec.name, label)
 }
 
 func aWord(s string) string {

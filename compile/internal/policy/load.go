@@ -49,7 +49,7 @@ func Load(ctx context.Context, path string, opts Options) (*Policy, diag.List) {
 	dec := &decoder{ev: e, diags: &d, top: map[string]diag.Range{}}
 	for _, src := range r.sources {
 		dec.dir, dec.broken = src.dir, src.broken
-		dec.body(policySpec, p, src.body, diag.Range{File: src.name}, dec.top)
+		dec.body(policySpec, p, src.body, diag.Range{File: src.name}, where(policySpec), dec.top)
 	}
 	v.evaluateLocals()
 	if err := ctx.Err(); err != nil && !d.HasErrors() {

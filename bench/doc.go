@@ -1,0 +1,5 @@
+// Package bench holds the measurements that compare this program with a peer
+// in the same run, and print the ratio. No test asserts their figures.
+//
+//	go run ./bench/compile        compile time and memory against the floor
+package bench
