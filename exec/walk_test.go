@@ -217,6 +217,11 @@ func TestWalkProperties(t *testing.T) {
 				}
 			}
 			send(started(c.Node))
+			if rapid.IntRange(0, 19).Draw(t, "cancel under way") == 0 {
+				if send(record.Event{Type: record.EventCancel}); len(queue) > 0 {
+					t.Fatalf("%v while %s runs", queue, c.Node)
+				}
+			}
 			var f *record.Failure
 			status[c.Node] = record.StatusSucceeded
 			if rapid.IntRange(0, 9).Draw(t, "fails") == 0 {
