@@ -206,7 +206,7 @@ func TestReasons(t *testing.T) {
 		"duplicate key": {work: settle(func(w *exectest.Worker) { w.File("doc.json", `{"class":"Y","class":"X","inputs":1}`) }),
 			reason: record.ReasonInvalidArtifact},
 		"every pointer": {work: settle(func(w *exectest.Worker) { w.File("doc.json", `{"n":"x","class":"Y"}`) }),
-			reason: record.ReasonInvalidArtifact, detail: "/class (const: value must be 'X'), /inputs (required: it is required and missing), /n (type: "},
+			reason: record.ReasonInvalidArtifact, detail: "/class (const: value must be 'X')\n/inputs (required: it is required and missing)\n/n (type: "},
 		"optional and invalid": {work: settle(func(w *exectest.Worker) { w.File("notes.md", "\xff\xfe") }),
 			reason: record.ReasonInvalidArtifact, detail: "not valid UTF-8"},
 		"link": {work: settle(func(w *exectest.Worker) {

@@ -33,17 +33,18 @@ func (p problems) failure(what, schema string) *record.Failure {
 	} else {
 		b.WriteString(" is not valid")
 	}
-	sep := ": "
+	// One line for each pointer: a reader looks for one of them.
+	b.WriteString(":")
 	for i := 0; i < len(p.list); {
 		end := i + 1
 		for end < len(p.list) && p.list[end].Pointer == p.list[i].Pointer {
 			end++
 		}
-		b.WriteString(sep + about(p.list[i:end]))
-		sep, i = ", ", end
+		b.WriteString("\n" + about(p.list[i:end]))
+		i = end
 	}
 	if p.dropped > 0 {
-		fmt.Fprintf(&b, ", and %d more", p.dropped)
+		fmt.Fprintf(&b, "\nand %d more", p.dropped)
 	}
 	f := record.Fail(record.ReasonInvalidArtifact, b.String())
 	f.Source = record.SourceArtifact
