@@ -179,6 +179,27 @@ func TestDaemonKilled(t *testing.T) {
 	t.Errorf("left behind: %s", left)
 }
 
+// A daemon that ends touches nothing of another base.
+func TestOtherBase(t *testing.T) {
+	rt := runtimeOf(t)
+	s, err := rt.Prepare(t.Context(), demo(t, "beside", "produce"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	before := takeInventory()
+	other, err := New(t.Context(), Options{Base: newBase(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after := takeInventory(); len(after.mounts) != len(before.mounts) {
+		t.Errorf("mounts before %v, after %v", before.mounts, after.mounts)
+	}
+}
+
 func TestDead(t *testing.T) {
 	me, err := self()
 	if err != nil {

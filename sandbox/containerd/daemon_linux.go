@@ -62,6 +62,7 @@ func layoutOf(base string) layout {
 
 func (l layout) kept() string    { return filepath.Join(l.base, "containerd") }
 func (l layout) root() string    { return filepath.Join(l.state, "r") }
+func (l layout) scope() string   { return filepath.Base(l.state) }
 func (l layout) log() string     { return filepath.Join(l.base, "daemon.log") }
 func (l layout) shim() string    { return filepath.Join(l.base, "bin", shimName) }
 func (l layout) users() string   { return filepath.Join(l.base, "users.lock") }
@@ -177,7 +178,11 @@ func (l layout) sweepAll() error {
 		return err
 	}
 	defer c.Close()
-	return sweep(ctx, c, func(string) bool { return true })
+	return errors.Join(
+		sweep(ctx, c, func(string) bool { return true }),
+		// The mounts of other daemons are none of ours.
+		unmountLeft(func(_, scope string) bool { return scope == l.scope() }),
+	)
 }
 
 func flock(f *os.File, how int) error {

@@ -31,7 +31,7 @@ type applied struct {
 func (c *container) readBack() error {
 	a, groups := &c.applied, c.rt.host.cgroups
 	if pids, err := groups.pids(c.cgroup()); err != nil || len(pids) == 0 {
-		return fmt.Errorf("sandbox: the cgroup %s of the container is not to be seen below %s (%v): its limits and its end cannot be verified", c.cgroup(), groups.root, err)
+		return fmt.Errorf("sandbox: the cgroup %s of the container is not to be seen below %s: its limits and its end cannot be verified: %w", c.cgroup(), groups.root, cmp.Or[error](err, unix.ENOENT))
 	}
 	a.memory, a.pids, a.cpu = groups.limits(c.cgroup())
 	var fs unix.Statfs_t

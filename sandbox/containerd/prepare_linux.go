@@ -221,7 +221,7 @@ func (c *container) tmpfs(name string, bytes, inodes int64, flags uintptr) error
 	}
 	uid := c.worker()
 	data := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0700,uid=%d,gid=%d", bytes, inodes, uid, uid)
-	source := mountPrefix + c.rt.owner + ":" + c.id
+	source := mountPrefix + c.rt.owner + ":" + c.rt.scope + ":" + c.id
 	if err := unix.Mount(source, folder, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|flags, data); err != nil {
 		return fmt.Errorf("sandbox: mounting the %s folder: %w", name, err)
 	}

@@ -33,6 +33,7 @@ type Runtime struct {
 	client   *client.Client
 	embedded *embedded // nil with a system daemon
 	owner    string
+	scope    string // of the daemon, in the names of mounts
 	lease    string // holds the images of this runtime
 
 	shim     string // runtime of containers: a name, or a path to the shim
@@ -73,7 +74,7 @@ func New(ctx context.Context, o Options) (*Runtime, error) {
 	}
 	r := &Runtime{owner: owner, host: features(), open: map[string]*container{}}
 	if o.Address != "" {
-		r.shim = shimType
+		r.shim, r.scope = shimType, "system"
 		if o.RuncPath != "" {
 			r.runc.BinaryName = runc
 		}
@@ -93,7 +94,7 @@ func New(ctx context.Context, o Options) (*Runtime, error) {
 		if r.embedded, r.client, err = connect(ctx, l); err != nil {
 			return nil, err
 		}
-		r.shim = l.shim()
+		r.shim, r.scope = l.shim(), l.scope()
 		r.runc.BinaryName, r.runc.Root = runc, l.runc()
 	}
 	if err := r.begin(ctx, runc); err != nil {
@@ -116,6 +117,9 @@ func (r *Runtime) begin(ctx context.Context, runc string) error {
 	// A profile is a function of the capabilities alone, and there are none.
 	r.seccomp = seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
 	if err := sweep(ctx, r.client, dead); err != nil {
+		return err
+	}
+	if err := unmountLeft(func(owner, _ string) bool { return dead(owner) }); err != nil {
 		return err
 	}
 	l, err := r.client.LeasesService().Create(ctx, leases.WithRandomID(), leases.WithLabel(ownerLabel, r.owner))

@@ -20,7 +20,7 @@ import (
 const ownerLabel = "foundry.owner"
 
 // mountPrefix begins the source of every file system that is mounted for an
-// attempt; the owner and the container's id follow.
+// attempt; the owner, the scope of its daemon and the container's id follow.
 const mountPrefix = "foundry:"
 
 // self names this process so that no later process has the same name: pid
@@ -70,7 +70,7 @@ func processOf(pid int) (namespace, start string, err error) {
 }
 
 // sweep removes what belongs to owners that are gone: containers with their
-// tasks and snapshots, leases, mounts.
+// tasks and snapshots, and leases, of one daemon.
 func sweep(ctx context.Context, c *client.Client, gone func(owner string) bool) error {
 	var errs []error
 	containers, err := c.Containers(ctx)
@@ -96,7 +96,6 @@ func sweep(ctx context.Context, c *client.Client, gone func(owner string) bool) 
 			errs = append(errs, ignoreNotFound(c.LeasesService().Delete(ctx, l)))
 		}
 	}
-	errs = append(errs, unmountLeft(gone))
 	return errors.Join(errs...)
 }
 
@@ -121,8 +120,9 @@ func removeContainer(ctx context.Context, ctr client.Container) error {
 	return nil
 }
 
-// unmountLeft unmounts the file systems of owners that are gone.
-func unmountLeft(gone func(owner string) bool) error {
+// unmountLeft unmounts what is gone of the file systems of all daemons on the
+// machine.
+func unmountLeft(gone func(owner, scope string) bool) error {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return fmt.Errorf("sandbox: reading the mounts that are left: %w", err)
@@ -135,8 +135,9 @@ func unmountLeft(gone func(owner string) bool) error {
 			continue
 		}
 		label, ours := strings.CutPrefix(tail[1], mountPrefix)
-		owner, _, _ := strings.Cut(label, ":")
-		if !ours || !gone(owner) {
+		owner, rest, _ := strings.Cut(label, ":")
+		scope, _, _ := strings.Cut(rest, ":")
+		if !ours || !gone(owner, scope) {
 			continue
 		}
 		errs = append(errs, unmount(unescape(fields[4])))
