@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -144,4 +145,26 @@ func TestSameWords(t *testing.T) {
 	if len(seen) != 1 {
 		t.Errorf("%d different outputs of one input", len(seen))
 	}
+}
+
+// treeDigest is one digest over the names and bytes of a folder.
+func treeDigest(t testing.TB, dir string) string {
+	t.Helper()
+	h := sha256.New()
+	n := 0
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		n++
+		data, err := os.ReadFile(p)
+		rel, rerr := filepath.Rel(dir, p)
+		fmt.Fprintf(h, "%s %d\n", rel, len(data))
+		h.Write(data)
+		return errors.Join(err, rerr)
+	})
+	if err != nil || n == 0 {
+		t.Fatalf("%s: %d files, %v", dir, n, err)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
