@@ -169,7 +169,7 @@ func sharedAttrs[T any](of func(*T) *Phase) []attrSpec {
 	return []attrSpec{
 		attr("harness", func(t *T) *Text { return &of(t).Harness }, name, "the harness that works on it"),
 		attr("optional", func(t *T) *Names { return &of(t).Optional }, names, "input artifacts that may be missing"),
-		attr("submit_attempts", func(t *T) *Int { return &of(t).SubmitAttempts }, integer(1, 100), "how often artifacts may be submitted; 1 = invalid ones are never handed back"),
+		attr("submit_attempts", func(t *T) *Int { return &of(t).SubmitAttempts }, integer(1, plan.MaxSubmitAttempts), "how often artifacts may be submitted; 1 = invalid ones are never handed back"),
 		attr("require_activation", func(t *T) *Bool { return &of(t).RequireActivation }, boolean, "an attempt that does not prove that it used its skill fails"),
 	}
 }
@@ -395,7 +395,7 @@ var probeSpec = &blockSpec{
 var artifactSpec = &blockSpec{
 	name: "artifact", doc: "something of an artifact wherever it is written or read", label: artifactLabel,
 	attrs: []attrSpec{
-		need(attr("required", func(a *Artifact) *Text { return &a.Required }, requiredWords, "when it must be there")),
+		need(attr("required", func(a *Artifact) *Text { return &a.Required }, enum(plan.Optional), "every producer may leave it out, and every consumer accepts that")),
 	},
 	open: func(d *decoder, parent any, label string, at diag.Range) any {
 		a := &Artifact{ID: label, At: at}
