@@ -191,9 +191,6 @@ func (c *compiler) lowerCheck(k *check, s *step, w *worker) plan.Node {
 	if n.Check.Assert == nil {
 		n.Check.Assert = exitZero(k.name)
 	}
-	if len(k.argv) == 0 {
-		c.diags.Errorat(k.at, "Check without a program", "The check `"+k.name+"` runs nothing: write `argv = [\"PROGRAM\", …]`.")
-	}
 	n.Inputs = c.checkInputs(k)
 	for _, in := range n.Inputs {
 		n.Sandbox.Mounts = append(n.Sandbox.Mounts, plan.Mount{Source: "in:" + in.Artifact, Destination: destInputs + in.Artifact, Mode: plan.MountReadOnly})
@@ -308,22 +305,6 @@ func visible(steps []*step, id string) (plan.NodeInput, []string, bool) {
 func (c *compiler) lowerTools() {
 	for _, t := range c.pol.Tools {
 		out := plan.Tool{Name: t.Name, By: c.toolBy(t.Name), Image: t.Image.Value, Reason: t.Unavailable.Value}
-		written := 0
-		for _, set := range []bool{t.By.Set(), t.Image.Set(), t.Unavailable.Set()} {
-			if set {
-				written++
-			}
-		}
-		switch {
-		case written != 1:
-			c.diags.Errorat(t.At, "Tool without one decision", "The tool `"+t.Name+"` needs exactly one of `image`, `by = \"schema\"` and `unavailable = \"reason\"`.")
-		case t.By.Set() && t.By.Value != plan.ToolSchema:
-			c.oneOf(t.By, "by", plan.ToolSchema)
-		case t.Unavailable.Set() && strings.TrimSpace(t.Unavailable.Value) == "":
-			c.diags.Errorat(t.Unavailable.At, "Reason is empty", "Say why the tool `"+t.Name+"` is unavailable; the record and every review show it.")
-		case t.Image.Set():
-			out.Image = c.image(t.Image, false, t.At, "The tool `"+t.Name+"`")
-		}
 		c.plan.Tools = append(c.plan.Tools, out)
 	}
 	slices.SortFunc(c.plan.Tools, func(a, b plan.Tool) int { return strings.Compare(a.Name, b.Name) })
@@ -364,9 +345,6 @@ func (c *compiler) lowerProbes() {
 		p := plan.Probe{Tool: name, Argv: t.Argv, Expect: t.Expect}
 		if r := replaced[name]; r != nil {
 			p.Argv, p.Expect = textsOf(r.Argv), r.Expect.Value
-			if len(p.Argv) == 0 {
-				c.diags.Errorat(r.At, "Probe without a program", "The probe of `"+name+"` runs nothing: write `argv = [\"PROGRAM\", …]`.")
-			}
 		} else if t.Bad != "" {
 			c.diags.Errorat(t.At, "Availability check is no probe", fmt.Sprintf("The availability check of `%s` is %s: %s", name, quote(t.Check), sentence(t.Bad)))
 			continue

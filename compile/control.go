@@ -18,32 +18,12 @@ func (c *compiler) lowerLoops() {
 				l.Body = append(l.Body, n.ID)
 			}
 		}
-		if max := u.loop.MaxIterations; !max.Set() {
-			c.diags.Errorat(u.at, "Loop without a bound", fmt.Sprintf(
-				"The loop `%s` has no `max_iterations`: write a whole number from %d to %d. Reaching it is a failure, never a success.", u.id, plan.MinIterations, plan.MaxIterations))
-		} else if max.Value < plan.MinIterations || max.Value > plan.MaxIterations {
-			c.diags.Errorat(max.At, "Bound is out of range", fmt.Sprintf(
-				"`max_iterations` of the loop `%s` is %d; it must be from %d to %d.", u.id, max.Value, plan.MinIterations, plan.MaxIterations))
-		} else {
-			l.MaxIterations = max.Value
-		}
-		if u.loop.Until.Syntax == nil {
-			c.diags.Errorat(u.at, "Loop without an end", fmt.Sprintf(
-				"The loop `%s` has no `until`: write the predicate that ends it, such as `until = output.%s.json.done == true`.", u.id, exampleOutput(u)))
-		} else if e := c.lowerPredicate(u.loop.Until, c.scopeOf(u.steps, checksOf(u), true), "until"); e != nil {
+		l.MaxIterations = u.loop.MaxIterations.Value
+		if e := c.lowerPredicate(u.loop.Until, c.scopeOf(u.steps, checksOf(u), true), "until"); e != nil {
 			l.Until = *e
 		}
 		c.plan.Loops = append(c.plan.Loops, l)
 	}
-}
-
-func exampleOutput(u *unit) string {
-	for _, s := range u.steps {
-		for _, o := range s.outputs {
-			return o.Artifact
-		}
-	}
-	return "ARTIFACT"
 }
 
 func inBody(u *unit, id string) bool {

@@ -47,44 +47,28 @@ func (c *compiler) resolveHarnesses() {
 	}
 }
 
+// checkProviders requires the prices that the language leaves open: a worker
+// may read and write the cache whether the policy thinks of it or not.
 func (c *compiler) checkProviders() {
 	for _, p := range c.pol.Providers {
-		if !p.API.Set() {
-			c.diags.Errorat(p.At, "Provider without an API", "The provider `"+p.Name+"` does not say which API it speaks: write `api = \"anthropic-messages\"`, for example.")
-		}
 		for _, m := range p.Models {
-			for _, missing := range missingPrices(m) {
-				c.diags.Errorat(m.At, "Price is unknown", "The model `"+m.ID+"` has no `"+missing+"` in its `price`; an unknown price would make every budget on cost blind. Write all four, in USD per million tokens, as strings.")
-			}
-			if !m.MaxOutput.Set() {
-				c.diags.Errorat(m.At, "Model without a bound", "The model `"+m.ID+"` has no `max_output`, the largest answer in tokens; the worst case cannot be known without it.")
+			for _, f := range []struct {
+				name string
+				t    policy.Text
+			}{{"cache_read", m.CacheRead}, {"cache_write", m.CacheWrite}} {
+				if !f.t.Set() {
+					c.diags.Errorat(m.At, "Price is unknown", "The model `"+m.ID+"` has no `"+f.name+"` in its `price`; an unknown price would make every budget on cost blind. Write all four, in USD per million tokens, as strings.")
+				}
 			}
 		}
 	}
-}
-
-func missingPrices(m *policy.Model) []string {
-	var missing []string
-	for _, f := range []struct {
-		name string
-		t    policy.Text
-	}{{"input", m.Input}, {"output", m.Output}, {"cache_read", m.CacheRead}, {"cache_write", m.CacheWrite}} {
-		if !f.t.Set() {
-			missing = append(missing, f.name)
-		}
-	}
-	return missing
 }
 
 func (c *compiler) resolveHarness(h *policy.Harness) *worker {
 	name := h.Adapter.Value
 	adapter := c.opts.Adapters[name]
 	if adapter == nil {
-		at := h.At
-		if h.Adapter.Set() {
-			at = h.Adapter.At
-		}
-		c.diags.Errorat(at, "Unknown adapter", "The harness `"+h.Name+"` needs an `adapter` that this program has; it says "+quote(name)+". "+hint(name, sortedKeys(c.opts.Adapters)))
+		c.diags.Errorat(h.Adapter.At, "Unknown adapter", "This program has no adapter "+quote(name)+". "+hint(name, sortedKeys(c.opts.Adapters)))
 		return nil
 	}
 	caps, err := adapter.Capabilities(h.Version.Value)

@@ -3,7 +3,6 @@ package compile
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -272,8 +271,6 @@ func namesOf(n policy.Names) []string {
 	return sortedSet(out)
 }
 
-var digestReference = regexp.MustCompile(`^[a-z0-9]([a-z0-9._:/-]*[a-z0-9])?@sha256:[0-9a-f]{64}$`)
-
 // image checks an image reference: a digest, or the builtin image where the
 // worker can use it.
 func (c *compiler) image(t policy.Text, builtin bool, at diag.Range, what string) string {
@@ -286,7 +283,7 @@ func (c *compiler) image(t policy.Text, builtin bool, at diag.Range, what string
 		return plan.ImageBuiltin
 	case t.Value == plan.ImageBuiltin:
 		c.diags.Errorat(t.At, "Image cannot run it", what+" needs programs that the builtin image, made from this program alone, does not hold: name an image by digest.")
-	case !digestReference.MatchString(t.Value):
+	case !plan.ValidImage(t.Value):
 		c.diags.Errorat(t.At, "Image is not pinned", quote(t.Value)+" is no digest reference: a tag can be moved between review and run. Write `NAME@sha256:` and 64 hex digits.")
 	}
 	return t.Value
