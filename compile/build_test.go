@@ -14,10 +14,11 @@ import (
 
 // pipe builds a small pipeline in memory.
 type pipe struct {
-	files  fstest.MapFS
-	phases []string // entries of the assembly
-	tools  string   // required_tools
-	policy string   // blocks beyond the common ones
+	files   fstest.MapFS
+	phases  []string // entries of the assembly
+	tools   string   // required_tools
+	options []func(*compile.Options)
+	common  string // what stands before every policy
 }
 
 const common = `
@@ -49,7 +50,7 @@ defaults {
 `
 
 func newPipe() *pipe {
-	p := &pipe{files: fstest.MapFS{}, tools: "[]"}
+	p := &pipe{files: fstest.MapFS{}, tools: "[]", common: common}
 	p.put("script.json", `{"version":1,"default":{"steps":[]}}`)
 	return p
 }
@@ -135,8 +136,12 @@ func (p *pipe) compile(t testing.TB, policy string) *compile.Result {
 		`{"source_pipeline":"test","source_revision":1,"harness_name":"pipeline-test","options":[],"required_tools":%s,"phases":[%s]}`,
 		p.tools, strings.Join(p.phases, ",\n")))
 	p.put("skills/pipeline-test/SKILL.md", "---\nname: pipeline-test\ndescription: A test pipeline.\n---\n")
-	p.put("main.hcl", common+policy)
-	return compile.Compile(context.Background(), "policy/main.hcl", compile.Options{Open: overlay(p.files), Adapters: adapters()})
+	p.put("main.hcl", p.common+policy)
+	opts := compile.Options{Open: overlay(p.files), Adapters: adaptersWithAgent()}
+	for _, set := range p.options {
+		set(&opts)
+	}
+	return compile.Compile(context.Background(), "policy/main.hcl", opts)
 }
 
 func (p *pipe) mustCompile(t testing.TB, policy string) *plan.Plan {

@@ -20,7 +20,13 @@ type check struct {
 	tool  string
 	argv  []string
 	steps []*step // whose artifacts it may read, the last producer wins
+	input bool    // of an input's validator: it reads what the step read
 	at    diag.Range
+}
+
+// blocking reports whether later phases wait for it to pass.
+func (k *check) blocking() bool {
+	return k.decl == nil || !k.decl.Blocking.Set() || k.decl.Blocking.Value
 }
 
 // id of a check's node: the owner's id, a dot, the check's name.
@@ -84,6 +90,11 @@ func (c *compiler) lowerUnitChecks(u *unit, ids *[]string) {
 	w := c.harnessOf(last)
 	for _, d := range u.loop.Checks {
 		k := c.declared(d, u.id, u.steps)
+		for _, s := range u.steps {
+			if i := slices.IndexFunc(s.checks, func(o *check) bool { return o.id() == k.id() }); i >= 0 {
+				c.diags.Errorat(k.at, "Check named twice", "`"+u.id+"` has another check `"+k.name+"` at "+where(s.checks[i].at)+"; a predicate could not tell them apart.")
+			}
+		}
 		n := c.lowerCheck(k, last, w)
 		if len(*ids) > 0 {
 			n.Needs = []string{(*ids)[len(*ids)-1]}
@@ -131,7 +142,9 @@ func (c *compiler) toolNames() []string {
 // verifyCheck turns a published validator into a check, unless its schema
 // stands in its place. An output's schema is bound by the output itself.
 func (c *compiler) verifyCheck(s *step, v *bundle.Verify) *check {
-	reads := slices.ContainsFunc(s.inputs, func(in plan.NodeInput) bool { return in.Artifact == v.Artifact && in.From != plan.FromNone })
+	reads := slices.ContainsFunc(s.inputs, func(in plan.NodeInput) bool {
+		return in.Artifact == v.Artifact && (in.From != plan.FromNone || in.CarriedFrom != "")
+	})
 	if v.Direction == "input" && !reads {
 		return nil // not applicable here
 	}
@@ -145,7 +158,7 @@ func (c *compiler) verifyCheck(s *step, v *bundle.Verify) *check {
 			s.name, v.Artifact, v.Tool, v.Tool))
 		return nil
 	}
-	k := &check{name: v.Tool + "-" + v.Direction + "-" + v.Artifact, of: s.id, tool: v.Tool, steps: []*step{s}, at: v.At}
+	k := &check{name: v.Tool + "-" + v.Direction + "-" + v.Artifact, of: s.id, tool: v.Tool, steps: []*step{s}, input: v.Direction == "input", at: v.At}
 	k.argv = append(k.argv, v.Tool)
 	for _, a := range v.Args {
 		k.argv = append(k.argv, strings.ReplaceAll(a, "{artifact_path}", "{in:"+v.Artifact+"}"))
@@ -170,7 +183,7 @@ func (c *compiler) bindVerified(s *step, v *bundle.Verify) {
 func (c *compiler) lowerCheck(k *check, s *step, w *worker) plan.Node {
 	n := plan.Node{
 		ID: k.id(), Kind: plan.NodeCheck, Phase: s.number, Needs: []string{s.id}, SubmitAttempts: 1,
-		Check: &plan.Check{Name: k.name, Of: k.of, Tool: k.tool, Blocking: true},
+		Check: &plan.Check{Name: k.name, Of: k.of, Tool: k.tool, Blocking: k.blocking()},
 	}
 	budget := c.checkBudget(k, s)
 	n.Budget = budget
@@ -180,9 +193,6 @@ func (c *compiler) lowerCheck(k *check, s *step, w *worker) plan.Node {
 		Env: []string{"HOME={scratch}", "LANG=C.UTF-8", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR={scratch}", "TZ=UTC"},
 	}
 	if d := k.decl; d != nil {
-		if d.Blocking.Set() {
-			n.Check.Blocking = d.Blocking.Value
-		}
 		n.Check.TrustedHost = d.TrustedHost.Value
 		if d.Assert.Syntax != nil {
 			n.Check.Assert = c.lowerPredicate(d.Assert, c.scopeOf(k.steps, []*check{k}, s.unit.kind == unitLoop), "assert")
@@ -217,6 +227,7 @@ func (c *compiler) checkBudget(k *check, s *step) plan.NodeBudget {
 	}
 	if k.decl != nil {
 		applyBudget(&b, k.decl.Budget)
+		c.boundedBy(k.decl.Budget)
 	}
 	return plan.NodeBudget{WallSeconds: b.WallSeconds, OutputBytes: b.OutputBytes, OutputFiles: b.OutputFiles}
 }
@@ -245,10 +256,8 @@ func (c *compiler) checkSandbox(k *check, s *step, w *worker) plan.Sandbox {
 	for _, p := range c.chain(s) {
 		blocks = append(blocks, p.Sandbox)
 	}
-	if image.Set() {
-		blocks = append(blocks, &policy.Sandbox{Image: image})
-	}
-	sb := c.mergeSandbox(blocks, w != nil && w.caps.BuiltinImage, k.at, "The check `"+k.name+"`")
+	// A check runs a program of its own, which the builtin image has not.
+	sb := c.mergeSandbox(blocks, image, false, k.at, "The check `"+k.name+"`")
 	sb.Network, sb.Credentials, sb.WorkerCredentials, sb.EgressHosts = plan.NetworkNone, nil, nil, nil
 	return sb
 }
@@ -262,7 +271,7 @@ func (c *compiler) checkInputs(k *check) []plan.NodeInput {
 			if class != "in" || slices.ContainsFunc(out, func(in plan.NodeInput) bool { return in.Artifact == id }) {
 				continue
 			}
-			in, names, ok := visible(k.steps, id)
+			in, names, ok := visible(k.steps, id, k.input)
 			if !ok {
 				c.diags.Errorat(k.at, "Unknown input", "The check `"+k.name+"` reads {in:"+id+"}, and `"+k.of+"` neither writes nor reads it. "+hint(id, names))
 				continue
@@ -274,10 +283,10 @@ func (c *compiler) checkInputs(k *check) []plan.NodeInput {
 }
 
 // visible finds an artifact among what steps write, the last one first, then
-// among what they read.
-func visible(steps []*step, id string) (plan.NodeInput, []string, bool) {
+// among what they read; an input's validator looks at what was read alone.
+func visible(steps []*step, id string, read bool) (plan.NodeInput, []string, bool) {
 	var names []string
-	for i := len(steps) - 1; i >= 0; i-- {
+	for i := len(steps) - 1; i >= 0 && !read; i-- {
 		for _, o := range finishRequired(steps[i]) {
 			names = append(names, o.Artifact)
 			if o.Artifact == id {

@@ -1,8 +1,10 @@
 package compile
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
+	"path"
 
 	"foundry/compile/internal/bundle"
 	"foundry/compile/internal/diag"
@@ -79,7 +81,8 @@ func Compile(ctx context.Context, policyPath string, opts Options) *Result {
 		steps:   map[string]*step{},
 		inputs:  map[string]*input{},
 		bound:   map[[2]string]string{},
-		budgets: map[string]plan.NodeBudget{},
+		unread:  map[string]bool{},
+		policy:  diag.Range{File: path.Clean(policyPath)},
 	}
 	c.run(policyPath)
 	c.diags.Sort()
@@ -103,8 +106,9 @@ type compiler struct {
 	opts  Options
 	diags diag.List
 
-	pol *policy.Policy
-	asm *bundle.Assembly
+	pol    *policy.Policy
+	asm    *bundle.Assembly
+	policy diag.Range // the policy as a whole
 
 	roots   map[string]fs.FS // opened folders, by path
 	skills  map[string]*bundle.Skill
@@ -113,6 +117,7 @@ type compiler struct {
 	blobs   map[string][]byte       // by digest
 	sources map[string][]byte       // by file name
 	inputs  map[string]*input       // policy inputs, by name
+	unread  map[string]bool         // policy inputs that could not be read, by name
 	bound   map[[2]string]string    // skill and schema name → bundle id
 
 	order   []*unit          // top-level units in assembly order
@@ -121,8 +126,7 @@ type compiler struct {
 	walk    []*step          // every step, in assembly order
 	harness harnesses
 
-	readGraph *readGraph                 // built for the first unbound artifact
-	budgets   map[string]plan.NodeBudget // of agent nodes, by id, for the spend
+	readGraph *readGraph // built for the first unbound artifact
 
 	plan *plan.Plan
 }
@@ -156,7 +160,7 @@ func (c *compiler) run(policyPath string) {
 	c.plan = &plan.Plan{
 		FormatVersion: plan.FormatVersion,
 		Mode:          plan.ModeTrace,
-		Order:         c.orderWord(),
+		Order:         cmp.Or(c.pol.Order.Value, plan.OrderAssembly),
 		Pipeline: plan.Pipeline{
 			Name: c.asm.Pipeline, SourceRevision: c.asm.SourceRevision,
 			Options: sortedSet(c.asm.Options), Digest: c.asm.Digest, Scenario: c.opts.Scenario,
@@ -167,6 +171,7 @@ func (c *compiler) run(policyPath string) {
 	c.lowerBranches()
 	c.lowerTools()
 	c.lowerRun()
+	c.checkCredentials()
 	if c.diags.HasErrors() {
 		return
 	}
@@ -194,17 +199,5 @@ func (c *compiler) refuseUnbuilt() {
 	}
 	if e := c.pol.Evaluation; e != nil {
 		c.diags.Errorat(e.At, "Not built yet", "This version does not grade runs, so a plan would say nothing of it. Remove the `evaluation` block until it does.")
-	}
-}
-
-func (c *compiler) orderWord() string {
-	switch o := c.pol.Order; o.Value {
-	case "", plan.OrderAssembly:
-		return plan.OrderAssembly
-	case plan.OrderDataflow:
-		return plan.OrderDataflow
-	default:
-		c.diags.Errorat(o.At, "Unknown order", "`order` is "+quote(o.Value)+"; it can be \"assembly\" (each phase waits for the one before it) or \"dataflow\" (data edges alone).")
-		return plan.OrderAssembly
 	}
 }

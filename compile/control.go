@@ -65,26 +65,26 @@ func (c *compiler) lowerBranches() {
 
 // branchScope holds what every alternative has.
 func (c *compiler) branchScope(u *unit) *predicateScope {
-	sc := &predicateScope{outputs: map[string]string{}, checks: map[string]bool{}, worker: true}
+	sc := &predicateScope{outputs: map[string]string{}, checks: map[string]int{}, worker: true}
 	for id, p := range u.artifacts {
 		sc.outputs[id] = p.output.Kind
 	}
 	for _, d := range u.branch.Checks {
-		sc.checks[d.Name] = true
+		sc.checks[d.Name]++
 	}
 	return sc
 }
 
 // scopeOf holds the facts of some steps.
 func (c *compiler) scopeOf(steps []*step, checks []*check, loop bool) *predicateScope {
-	sc := &predicateScope{outputs: map[string]string{}, checks: map[string]bool{}, iteration: loop, worker: len(steps) == 1}
+	sc := &predicateScope{outputs: map[string]string{}, checks: map[string]int{}, iteration: loop, worker: len(steps) == 1}
 	for _, s := range steps {
 		for _, o := range s.outputs {
 			sc.outputs[o.Artifact] = o.Kind
 		}
 	}
 	for _, k := range checks {
-		sc.checks[k.name] = true
+		sc.checks[k.name]++
 	}
 	return sc
 }

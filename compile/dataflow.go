@@ -1,7 +1,9 @@
 package compile
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -24,6 +26,7 @@ type produced struct {
 type flow struct {
 	latest  map[string]*produced
 	partial map[string]string // artifact → why the branch that writes it is no sure producer
+	body    bool              // within the body of a loop: what is due at its end may be missing
 }
 
 // consumed is one artifact that a step reads, with the place that says so.
@@ -62,7 +65,7 @@ func (c *compiler) bind() {
 
 func (f *flow) publish(s *step) {
 	for _, o := range s.outputs {
-		f.latest[o.Artifact] = &produced{from: "node:" + s.id, by: s, output: o, optional: o.Required == plan.Optional}
+		f.latest[o.Artifact] = &produced{from: "node:" + s.id, by: s, output: o, optional: o.Required == plan.Optional || f.body && o.Required == plan.RequiredAtEnd}
 		delete(f.partial, o.Artifact)
 	}
 }
@@ -81,12 +84,16 @@ func (c *compiler) checkArtifacts() {
 			known[q.ID] = true
 		}
 	}
+	if d := c.pol.Defaults; d != nil {
+		for _, t := range d.Optional.Items {
+			if !known[t.Value] {
+				c.diags.Errorat(t.At, "Unknown artifact", "No skill of this pipeline produces or consumes `"+t.Value+"`. "+hint(t.Value, sortedKeys(known)))
+			}
+		}
+	}
 	for _, a := range c.pol.Artifacts {
 		if !known[a.ID] {
 			c.diags.Errorat(a.At, "Unknown artifact", "No skill of this pipeline produces or consumes `"+a.ID+"`. "+hint(a.ID, sortedKeys(known)))
-		}
-		if a.Required.Set() && a.Required.Value != plan.Optional {
-			c.diags.Errorat(a.Required.At, "Unknown word", "`required` of an artifact can only be \"optional\"; every artifact is required without it.")
 		}
 	}
 }
@@ -94,7 +101,7 @@ func (c *compiler) checkArtifacts() {
 // optionalEverywhere reports whether an artifact block makes id optional.
 func (c *compiler) optionalEverywhere(id string) bool {
 	return slices.ContainsFunc(c.pol.Artifacts, func(a *policy.Artifact) bool {
-		return a.ID == id && a.Required.Value == plan.Optional
+		return a.ID == id // the one word of its `required` is "optional"
 	})
 }
 
@@ -117,13 +124,15 @@ func (c *compiler) declareOutputs(s *step) {
 		if ov := overrides[p.ID]; ov != nil {
 			if ov.Required.Set() {
 				o.Required = ov.Required.Value
-				c.oneOf(ov.Required, "required", plan.RequiredAlways, plan.RequiredAtEnd, plan.Optional)
 				if o.Required == plan.RequiredAtEnd && s.unit.kind != unitLoop {
 					c.diags.Errorat(ov.Required.At, "Not in a loop", "`at_end` means the end of a loop, and `"+s.id+"` is in none.")
 				}
 			}
 			if ov.Filename.Set() {
 				o.Filename = ov.Filename.Value
+				if !plan.ValidPath(o.Filename) {
+					c.diags.Errorat(ov.Filename.At, "Invalid filename", quote(o.Filename)+" is no clean path below the output folder.")
+				}
 			}
 			if ov.Kind.Set() {
 				o.Kind = ov.Kind.Value
@@ -240,6 +249,12 @@ func (c *compiler) bindStep(f *flow, s *step, carried map[string]*step) {
 			accepts[t.Value] = t
 		}
 	}
+	everywhere := map[string]bool{}
+	if d := c.pol.Defaults; d != nil {
+		for _, t := range d.Optional.Items {
+			everywhere[t.Value] = true
+		}
+	}
 	var names []string
 	for _, r := range c.reads(s) {
 		names = append(names, r.id)
@@ -247,8 +262,10 @@ func (c *compiler) bindStep(f *flow, s *step, carried map[string]*step) {
 		delete(na, r.id)
 		_, accepted := accepts[r.id]
 		delete(accepts, r.id)
-		in, ok := c.bindOne(f, s, r, carried[r.id], accepted)
+		in, ok := c.bindOne(f, s, r, carried[r.id], accepted || everywhere[r.id])
 		switch {
+		case listed && in.CarriedFrom != "":
+			c.diags.Errorat(t.At, "Artifact is applicable", "`"+r.id+"` is listed as not applicable to `"+s.id+"`, but the loop carries it: `"+in.CarriedFrom+"` gives it from the second iteration on. Remove it from the list.")
 		case listed && ok && in.From != plan.FromNone:
 			c.diags.Errorat(t.At, "Artifact is applicable", "`"+r.id+"` is listed as not applicable to `"+s.id+"`, but "+describeFrom(in.From)+" gives it. Remove it from the list.")
 		case listed:
@@ -308,6 +325,9 @@ func (c *compiler) bindOne(f *flow, s *step, r consumed, carrier *step, accepted
 	}
 	if carrier != nil {
 		in.CarriedFrom = carrier.id
+		if next := outputOf(carrier, r.id); in.From != plan.FromNone {
+			c.carriedForm(s, r, cmp.Or(form.Kind, in.Kind), next.Kind)
+		}
 	}
 	if form.Artifact != "" {
 		in.Kind = form.Kind
@@ -319,6 +339,15 @@ func (c *compiler) bindOne(f *flow, s *step, r consumed, carrier *step, accepted
 		in.Schema = c.inputSchema(s, r, form)
 	}
 	return in, true
+}
+
+// carriedForm requires one form of what a step reads in the first iteration
+// and in later ones.
+func (c *compiler) carriedForm(s *step, r consumed, first, later string) {
+	if first != later {
+		c.diags.Errorat(r.at, "Carried in two forms", fmt.Sprintf(
+			"`%s` reads `%s` as %s in the first iteration and as %s in later ones, which the loop itself writes. Override `kind` in an `output` block, or bring it in that form.", s.id, r.id, first, later))
+	}
 }
 
 // inputSchema is the schema that a staged input is checked against: the one in
@@ -352,8 +381,8 @@ func outputOf(s *step, artifact string) plan.NodeOutput {
 
 func (c *compiler) maybeMissing(s *step, r consumed, p *produced) {
 	c.diags.Errorat(r.at, "Input may be missing", fmt.Sprintf(
-		"`%s` reads `%s`, and its producer `%s` may leave it out (`required = \"optional\"`). Accept that with `optional = [%q]` in %s, or make the output required.",
-		s.id, r.id, p.by.id, r.id, blockFor(s)))
+		"`%s` reads `%s`, and its producer `%s` may leave it out (`required = %q`). Accept that with `optional = [%q]` in %s, or make the output required.",
+		s.id, r.id, p.by.id, p.output.Required, r.id, blockFor(s)))
 }
 
 // bindLoop binds the body of a loop: what a step reads and the body produces
@@ -365,7 +394,7 @@ func (c *compiler) bindLoop(f *flow, u *unit) {
 			last[o.Artifact] = s
 		}
 	}
-	inner := &flow{latest: mapsClone(f.latest), partial: f.partial}
+	inner := &flow{latest: maps.Clone(f.latest), partial: f.partial, body: true}
 	readInBody := map[string]bool{}
 	earlier := map[string]bool{}
 	carries := map[string]bool{}
@@ -418,14 +447,6 @@ func (c *compiler) readIDs(s *step) []string {
 	return ids
 }
 
-func mapsClone(m map[string]*produced) map[string]*produced {
-	out := make(map[string]*produced, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
-}
-
 // bindBranch binds each alternative to what was there before the branch, and
 // publishes only what every way through it gives.
 func (c *compiler) bindBranch(f *flow, u *unit) {
@@ -448,7 +469,9 @@ func (c *compiler) bindBranch(f *flow, u *unit) {
 		p := &produced{from: "branch:" + u.id, by: u.steps[0], output: first}
 		for _, s := range u.steps {
 			o := outputOf(s, id)
-			p.optional = p.optional || o.Required == plan.Optional
+			if o.Required == plan.Optional && !p.optional {
+				p.optional, p.by, p.output = true, s, o
+			}
 			if o.Kind != first.Kind || path.Base(o.Filename) != path.Base(first.Filename) {
 				c.diags.Errorat(u.at, "Alternatives differ in form", fmt.Sprintf(
 					"`%s` is %s %q in `%s` and %s %q in `%s`; a consumer of the branch must find one form. Override `filename` or `kind` in an `output` block.",

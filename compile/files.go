@@ -1,9 +1,12 @@
 package compile
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 
 	"foundry/compile/internal/bundle"
@@ -37,9 +40,9 @@ func (c *compiler) readFile(name string, at diag.Range, summary string) ([]byte,
 		if info, err = fs.Stat(fsys, path.Base(name)); err == nil {
 			switch {
 			case !info.Mode().IsRegular():
-				err = fmt.Errorf("%s is no regular file", name)
+				err = errors.New("it is no regular file")
 			case info.Size() > maxFileBytes:
-				err = fmt.Errorf("%s has %d bytes, more than %d", name, info.Size(), maxFileBytes)
+				err = fmt.Errorf("it has %d bytes, more than %d", info.Size(), maxFileBytes)
 			default:
 				var data []byte
 				if data, err = fs.ReadFile(fsys, path.Base(name)); err == nil {
@@ -48,7 +51,7 @@ func (c *compiler) readFile(name string, at diag.Range, summary string) ([]byte,
 			}
 		}
 	}
-	c.diags.Errorat(at, summary, sentence(fileError(name, err)))
+	c.diags.Errorat(at, summary, fileError(name, err))
 	return nil, false
 }
 
@@ -58,10 +61,7 @@ func fileError(name string, err error) string {
 	if pe, ok := err.(*fs.PathError); ok {
 		err = pe.Err
 	}
-	if strings.Contains(err.Error(), name) {
-		return err.Error()
-	}
-	return name + ": " + err.Error()
+	return "`" + name + "`: " + strings.TrimSuffix(err.Error(), ".") + "."
 }
 
 // addBundle registers a bundle and its bytes.
@@ -104,7 +104,7 @@ func (c *compiler) readInputs() {
 			}
 		}
 		if chosen == nil {
-			c.diags.Errorat(diag.Range{}, "Unknown scenario", "The policy has no scenario `"+name+"`. "+hint(name, names))
+			c.diags.Errorat(fromCommandLine, "Unknown scenario", "The policy has no scenario `"+name+"`. "+hint(name, names))
 		} else {
 			for _, in := range chosen.Inputs {
 				decls[in.Name] = in
@@ -114,6 +114,8 @@ func (c *compiler) readInputs() {
 	for _, name := range sortedKeys(decls) {
 		if in := c.readInput(decls[name]); in != nil {
 			c.inputs[name] = in
+		} else {
+			c.unread[name] = true
 		}
 	}
 }
@@ -126,12 +128,12 @@ func (c *compiler) readInput(decl *policy.Input) *input {
 	name := path.Clean(decl.Path.Value)
 	fsys, err := c.open(path.Dir(name))
 	if err != nil {
-		c.diags.Errorat(decl.Path.At, "Input cannot be read", sentence(err.Error()))
+		c.diags.Errorat(decl.Path.At, "Input cannot be read", fileError(path.Dir(name), err))
 		return nil
 	}
 	info, err := fs.Stat(fsys, path.Base(name))
 	if err != nil {
-		c.diags.Errorat(decl.Path.At, "Input cannot be read", sentence(fileError(name, err)))
+		c.diags.Errorat(decl.Path.At, "Input cannot be read", fileError(name, err))
 		return nil
 	}
 	files, data, ds := bundle.ReadTree(fsys, path.Base(name), name, bundle.Limits{})
@@ -155,6 +157,11 @@ func (c *compiler) readInput(decl *policy.Input) *input {
 		pinned = files[0].Digest
 	}
 	if decl.Kind.Set() {
+		if folder := decl.Kind.Value == plan.KindDirectory; folder != info.IsDir() {
+			is := map[bool]string{true: "a folder", false: "a file"}[info.IsDir()]
+			c.diags.Errorat(decl.Kind.At, "Input has another form", "`"+name+"` is "+is+", and `kind` says "+quote(decl.Kind.Value)+". Leave `kind` out, or name what it is.")
+			return nil
+		}
 		in.Kind = decl.Kind.Value
 	}
 	if decl.Digest.Set() && decl.Digest.Value != pinned {
@@ -205,10 +212,13 @@ func (c *compiler) bindSchema(s *bundle.Skill, name string, at diag.Range) strin
 		return ""
 	}
 	digest := plan.Digest(data)
+	// Two skills may publish different schemas under one name: both are kept.
 	key := name
-	if known := c.schemas[name]; known != nil && plan.Digest(known.data) != digest {
-		// Two skills publish different schemas under one name: both are kept.
+	for n := 1; c.schemas[key] != nil && plan.Digest(c.schemas[key].data) != digest; n++ {
 		key = name + "." + s.Name
+		if n > 1 {
+			key += "." + strconv.Itoa(n)
+		}
 	}
 	known := c.schemas[key]
 	if known == nil {
@@ -241,7 +251,10 @@ func (c *compiler) warnUnusedSchemas() {
 		}
 		schemas := bundle.Schemas(s)
 		for _, sn := range sortedKeys(schemas) {
-			if _, bound := c.schemas[sn]; bound {
+			if known := c.schemas[sn]; known != nil && bytes.Equal(known.data, schemas[sn]) {
+				continue
+			}
+			if _, bound := c.bound[[2]string{name, sn}]; bound {
 				continue
 			}
 			if err := bundle.CompileSchema(sn, schemas[sn]); err != nil {

@@ -27,6 +27,15 @@ func (c *compiler) unbound(f *flow, s *step, r consumed) {
 			s.id, r.id, why, blockFor(s)))
 		return
 	}
+	if c.unread[r.id] {
+		return // it was said why
+	}
+	if i := slices.IndexFunc(s.unit.steps, func(t *step) bool { return t != s && outputOf(t, r.id).Artifact != "" }); i >= 0 && s.unit.kind == unitBranch {
+		c.diags.Errorat(at, "Artifact of another alternative", fmt.Sprintf(
+			"`%s` reads `%s`, which only `%s` gives, another alternative of the same branch: each starts from what was there before the branch. Bring it with `input %q { path = \"…\" }`, or list it in `not_applicable` of %s.",
+			s.id, r.id, s.unit.steps[i].id, r.id, blockFor(s)))
+		return
+	}
 	if cycle := c.cycleThrough(s, r.id); cycle != nil {
 		c.diags.Errorat(at, "Cycle", c.describeCycle(cycle))
 		return

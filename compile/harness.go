@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"foundry/compile/internal/diag"
 	"foundry/compile/internal/policy"
 	"foundry/harness"
 	"foundry/plan"
@@ -20,6 +19,7 @@ type worker struct {
 	recorded string // folder that a test stub copies from
 	decl     *policy.Harness
 	used     bool
+	bad      bool // an error about it was given
 }
 
 type harnesses map[string]*worker
@@ -30,10 +30,13 @@ func (c *compiler) resolveHarnesses() {
 	c.harness = harnesses{}
 	c.checkProviders()
 	for _, h := range c.pol.Harnesses {
+		mark := len(c.diags)
 		if w := c.resolveHarness(h); w != nil {
+			w.bad = c.diags[mark:].HasErrors()
 			c.harness[h.Name] = w
 		}
 	}
+	c.idleOverrides()
 	var names []string
 	for _, h := range c.pol.Harnesses {
 		names = append(names, h.Name)
@@ -41,7 +44,7 @@ func (c *compiler) resolveHarnesses() {
 	for _, from := range sortedKeys(c.opts.Override.Harness) {
 		for _, name := range []string{from, c.opts.Override.Harness[from]} {
 			if !slices.Contains(names, name) {
-				c.diags.Errorat(diag.Range{}, "Unknown harness", "--harness names `"+name+"`, and the policy has no such harness. "+hint(name, names))
+				c.diags.Errorat(fromCommandLine, "Unknown harness", "--harness names `"+name+"`, and the policy has no such harness. "+hint(name, names))
 			}
 		}
 	}
@@ -96,14 +99,14 @@ func (c *compiler) resolveHarness(h *policy.Harness) *worker {
 func (c *compiler) resolveModel(w *worker, h *policy.Harness) {
 	ov := c.opts.Override
 	provider, model, thinking := h.Provider, h.Model, h.Thinking
-	if ov.Provider != "" && provider.Set() {
-		provider.Value = ov.Provider
+	if provider.Set() {
+		override(&provider, ov.Provider)
 	}
-	if ov.Model != "" && model.Set() {
-		model.Value = ov.Model
+	if model.Set() {
+		override(&model, ov.Model)
 	}
-	if ov.Thinking != "" && (thinking.Set() || len(w.caps.Thinking) > 0) {
-		thinking = policy.Text{Value: ov.Thinking, At: h.At}
+	if thinking.Set() || len(w.caps.Thinking) > 0 {
+		override(&thinking, ov.Thinking)
 	}
 	if thinking.Set() {
 		w.plan.Thinking = thinking.Value
@@ -153,17 +156,33 @@ func (c *compiler) resolveModel(w *worker, h *policy.Harness) {
 }
 
 func (c *compiler) resolveTools(w *worker, h *policy.Harness) {
-	seen := map[string]bool{}
 	for _, t := range h.Tools.Items {
 		if !slices.Contains(w.caps.Tools, t.Value) {
 			c.diags.Errorat(t.At, "Unknown tool", "The adapter `"+h.Adapter.Value+"` cannot give the tool "+quote(t.Value)+". "+hint(t.Value, w.caps.Tools))
 		}
-		if seen[t.Value] {
-			c.diags.Errorat(t.At, "Tool named twice", quote(t.Value)+" is in the list already.")
-		}
-		seen[t.Value] = true
 	}
-	w.plan.Tools = sortedKeys(seen)
+	w.plan.Tools = namesOf(h.Tools)
+}
+
+// idleOverrides warns of words of the command line that no harness takes.
+func (c *compiler) idleOverrides() {
+	ov := c.opts.Override
+	for _, f := range []struct {
+		flag, value string
+		takes       func(*worker) bool
+	}{
+		{"--provider", ov.Provider, func(w *worker) bool { return w.decl.Provider.Set() }},
+		{"--model", ov.Model, func(w *worker) bool { return w.decl.Model.Set() }},
+		{"--thinking", ov.Thinking, func(w *worker) bool { return w.plan.Thinking != "" }},
+	} {
+		taken := false
+		for _, w := range c.harness {
+			taken = taken || f.takes(w)
+		}
+		if f.value != "" && !taken {
+			c.diags.Warnat(fromCommandLine, "Flag without effect", "`"+f.flag+" "+f.value+"` changes nothing: no harness of the policy has what it replaces.")
+		}
+	}
 }
 
 // readStub reads the script of a test stub and checks the nodes it names.
@@ -192,7 +211,7 @@ func (c *compiler) readStub(w *worker, h *policy.Harness) {
 	}
 	names, err := player.Nodes(data)
 	if err != nil {
-		c.diags.Errorat(h.Script.At, "Script cannot be read", h.Script.Value+": "+sentence(err.Error()))
+		c.diags.Errorat(h.Script.At, "Script cannot be read", fileError(h.Script.Value, err))
 		w.script = nil
 		return
 	}

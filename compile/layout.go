@@ -34,7 +34,6 @@ type unit struct {
 
 	carries   []string
 	artifacts map[string]*produced // of a branch: what consumers may read
-	partial   map[string]string    // of a branch: artifact → the alternative that lacks it
 	otherwise string
 }
 
@@ -57,10 +56,10 @@ type step struct {
 // with.
 func (c *compiler) readAssembly() bool {
 	if !c.pol.Assembly.Set() {
-		c.diags.Errorat(diag.Range{}, "No assembly", "The policy names no pipeline: write `assembly = \"…/_assembly.json\"`.")
+		c.diags.Errorat(c.policy, "No assembly", "The policy names no pipeline: write `assembly = \"…/_assembly.json\"`.")
 	}
 	if !c.pol.Skills.Set() {
-		c.diags.Errorat(diag.Range{}, "No skills folder", "The policy names no folder of skill bundles: write `skills = \"…/skills\"`.")
+		c.diags.Errorat(c.policy, "No skills folder", "The policy names no folder of skill bundles: write `skills = \"…/skills\"`.")
 	}
 	if !c.pol.Assembly.Set() {
 		return false
@@ -156,6 +155,10 @@ func (c *compiler) layLoops() {
 		}
 		u := &unit{kind: unitLoop, id: l.Name, loop: l, at: l.At}
 		first, ok := c.loopBody(u, names, index, marks, looped)
+		if i, taken := index[u.id]; taken && ok && (i < first || i >= first+len(names)) {
+			c.diags.Errorat(u.at, "Name is taken", "`"+u.id+"` is also a phase or branch outside this loop; give the loop a name of its own.")
+			ok = false
+		}
 		if !ok {
 			continue
 		}
@@ -182,10 +185,6 @@ func (c *compiler) layLoops() {
 
 // loopBody resolves the phases of a loop and returns the index of the first.
 func (c *compiler) loopBody(u *unit, names []policy.Text, index map[string]int, marks, looped map[string]bool) (int, bool) {
-	if len(names) == 0 {
-		c.diags.Errorat(u.loop.Phases.At, "Empty loop", "`phases` of the loop `"+u.id+"` is empty; name at least one phase.")
-		return 0, false
-	}
 	first, ok := 0, true
 	for k, n := range names {
 		i, known := index[n.Value]
@@ -247,11 +246,7 @@ func (c *compiler) attachPhases() {
 		if l.Self == nil {
 			continue
 		}
-		if len(u.steps) != 1 {
-			c.diags.Errorat(l.Self.At, "Phase attributes in a loop of several", "The loop `"+u.id+"` has several phases; say for which one in a `phase` block inside it.")
-			continue
-		}
-		c.attach(u.steps[0], l.Self)
+		c.attach(u.steps[0], l.Self) // the language lets it stand in a loop of one phase only
 	}
 	for _, b := range c.pol.Branches {
 		u := c.units[b.Name]
@@ -304,6 +299,9 @@ func (c *compiler) readSkills() {
 		for _, p := range s.policies {
 			for _, n := range p.NestedSkills.Items {
 				c.skill(n.Value, n.At)
+				if n.Value == s.name {
+					c.diags.Errorat(n.At, "Skill nested in itself", "`"+s.id+"` runs the skill `"+s.name+"` already; remove it from `nested_skills`.")
+				}
 			}
 		}
 	}
@@ -318,7 +316,7 @@ func (c *compiler) skill(name string, at diag.Range) *bundle.Skill {
 	folder := c.pol.Skills.Value
 	fsys, err := c.open(folder)
 	if err != nil {
-		c.diags.Errorat(c.pol.Skills.At, "Skills folder cannot be opened", sentence(err.Error()))
+		c.diags.Errorat(c.pol.Skills.At, "Skills folder cannot be opened", fileError(folder, err))
 		return nil
 	}
 	s, ds := bundle.ReadSkill(fsys, ".", name, folder)
@@ -326,8 +324,9 @@ func (c *compiler) skill(name string, at diag.Range) *bundle.Skill {
 		if c.pol.Strict && ds[i].Summary == bundle.SummaryDrift {
 			ds[i].Severity = diag.Error
 		}
-		// Folders that do not exist have no place of their own.
-		if ds[i].Subject == (diag.Range{}) {
+		// Folders have no place of their own: who asks for them has.
+		if at := at; ds[i].Subject.Start.Line == 0 {
+			ds[i].Detail += " The folder is `" + ds[i].Subject.File + "`."
 			ds[i].Subject = at
 		}
 	}

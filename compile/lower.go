@@ -83,10 +83,16 @@ func (c *compiler) needs(s *step, n plan.Node, previous, body []string) []string
 	var out []string
 	for _, in := range n.Inputs {
 		if class, id, _ := strings.Cut(in.From, ":"); class == "node" {
-			if p := c.steps[id]; p != nil && p.unit != s.unit && p.unit.kind == unitLoop {
+			p := c.steps[id]
+			if p.unit != s.unit && p.unit.kind == unitLoop {
 				out = append(out, p.unit.id)
-			} else if id != s.id {
-				out = append(out, id)
+				continue
+			}
+			out = append(out, id)
+			for _, k := range p.checks {
+				if k.blocking() {
+					out = append(out, k.id())
+				}
 			}
 		} else if class == "branch" {
 			out = append(out, id)
@@ -120,7 +126,7 @@ func (c *compiler) lowerStep(s *step, w *worker) plan.Node {
 		}
 		if p.Task.Set() {
 			task = p.Task.Value
-			c.checkTask(s, p.Task, n)
+			c.checkTask(s, p.Task, n, textsOf(p.NestedSkills))
 		}
 		if p.SubmitAttempts.Set() {
 			n.SubmitAttempts = p.SubmitAttempts.Value
@@ -133,7 +139,7 @@ func (c *compiler) lowerStep(s *step, w *worker) plan.Node {
 	for _, name := range nested {
 		n.NestedSkills = append(n.NestedSkills, plan.BundleSkill+":"+name)
 	}
-	n.Budget = c.nodeBudget(s)
+	n.Budget = c.nodeBudget(s, w)
 	n.Sandbox = c.sandboxOf(s, w)
 	n.RequireActivation = activation && n.Sandbox.Mode == plan.SandboxContainer
 	if written.Set() {
@@ -144,7 +150,7 @@ func (c *compiler) lowerStep(s *step, w *worker) plan.Node {
 		NestedSkills: nested, Inputs: n.Inputs, Outputs: n.Outputs, Task: task, Script: w.script,
 	})
 	if err != nil {
-		if w.script != nil || !w.caps.TestStub {
+		if !w.bad {
 			c.diags.Errorat(w.decl.At, "Step cannot be lowered", "`"+s.id+"` with the harness `"+w.plan.Name+"`: "+sentence(err.Error()))
 		}
 		return n
@@ -154,7 +160,6 @@ func (c *compiler) lowerStep(s *step, w *worker) plan.Node {
 	n.Sandbox.Credentials = c.credentials(n.Sandbox, w)
 	n.Sandbox.Mounts = c.mounts(s, &n, nested, c.recordedBundle(s, w, low.Recorded))
 	c.refuseShell(&n, w.decl.At)
-	c.budgets[n.ID] = n.Budget
 	return n
 }
 
@@ -168,18 +173,33 @@ func (c *compiler) chain(s *step) []*policy.Phase {
 }
 
 // checkTask refuses tokens in a task that would stand for nothing.
-func (c *compiler) checkTask(s *step, t policy.Text, n plan.Node) {
+func (c *compiler) checkTask(s *step, t policy.Text, n plan.Node, nested []string) {
 	for _, tok := range plan.TokensIn(t.Value) {
 		class, id, _ := strings.Cut(tok, ":")
-		if class != "in" || slices.ContainsFunc(n.Inputs, func(in plan.NodeInput) bool { return in.Artifact == id }) {
+		switch class {
+		case "in":
+			c.checkTaskInput(s, t, n, id)
+		case "skill":
+			if names := append([]string{s.name}, nested...); id != "" && !slices.Contains(names, id) {
+				c.diags.Errorat(t.At, "Unknown skill", "The task of `"+s.id+"` names {skill:"+id+"}, and that skill is not in its sandbox: list it in `nested_skills`. "+hint(id, names))
+			}
+		}
+	}
+}
+
+func (c *compiler) checkTaskInput(s *step, t policy.Text, n plan.Node, id string) {
+	var names []string
+	for _, in := range n.Inputs {
+		names = append(names, in.Artifact)
+		if in.Artifact != id {
 			continue
 		}
-		var names []string
-		for _, in := range n.Inputs {
-			names = append(names, in.Artifact)
+		if in.From == plan.FromNone && in.CarriedFrom == "" {
+			c.diags.Errorat(t.At, "Nothing to read yet", "The task of `"+s.id+"` names {in:"+id+"}, and nothing before it writes that artifact: this phase is the first to. Take the token out.")
 		}
-		c.diags.Errorat(t.At, "Unknown input", "The task of `"+s.id+"` names {in:"+id+"}, and the phase does not read it. "+hint(id, names))
+		return
 	}
+	c.diags.Errorat(t.At, "Unknown input", "The task of `"+s.id+"` names {in:"+id+"}, and the phase does not read it. "+hint(id, names))
 }
 
 // sandboxOf merges the sandbox blocks, the most general first.
@@ -189,15 +209,18 @@ func (c *compiler) sandboxOf(s *step, w *worker) plan.Sandbox {
 	for _, p := range c.chain(s) {
 		blocks = append(blocks, p.Sandbox)
 	}
-	return c.mergeSandbox(blocks, w.caps.BuiltinImage, s.at, "`"+s.id+"`")
+	return c.mergeSandbox(blocks, policy.Text{}, w.caps.BuiltinImage, s.at, "`"+s.id+"`")
 }
 
-func (c *compiler) mergeSandbox(blocks []*policy.Sandbox, builtin bool, at diag.Range, what string) plan.Sandbox {
+// mergeSandbox merges blocks, the most general first, with the command line
+// over them. own is an image that belongs to the program that is run, which
+// nothing replaces.
+func (c *compiler) mergeSandbox(blocks []*policy.Sandbox, own policy.Text, builtin bool, at diag.Range, what string) plan.Sandbox {
 	out := plan.Sandbox{
 		Mode: plan.SandboxLocal, Network: plan.NetworkNone, Credentials: []string{},
 		Resources: plan.Resources{MemoryBytes: defaultMemory, PIDs: defaultPIDs, CPUMillis: defaultCPU},
 	}
-	mode, image, network := policy.Text{}, policy.Text{}, policy.Text{}
+	mode, image, network, hosts := policy.Text{}, policy.Text{}, policy.Text{}, policy.Names{}
 	for _, b := range blocks {
 		if b == nil {
 			continue
@@ -205,10 +228,16 @@ func (c *compiler) mergeSandbox(blocks []*policy.Sandbox, builtin bool, at diag.
 		setText(&mode, b.Mode)
 		setText(&image, b.Image)
 		setText(&network, b.Network)
+		c.within("memory", b.MemoryBytes, 1, plan.MaxMemoryBytes)
+		c.within("pids", b.PIDs, 1, plan.MaxPIDs)
+		c.within("cpu", b.CPUMillis, 1, plan.MaxCPUMillis)
+		c.within("tmp", b.TmpBytes, 1, plan.MaxBytes)
+		c.within("scratch", b.ScratchBytes, 1, plan.MaxBytes)
 		setInt(&out.Resources.MemoryBytes, b.MemoryBytes)
 		setInt(&out.Resources.PIDs, b.PIDs)
 		setInt(&out.Resources.CPUMillis, b.CPUMillis)
 		if b.EgressHosts.Set() {
+			hosts = b.EgressHosts
 			out.EgressHosts = namesOf(b.EgressHosts)
 		}
 		if b.Credentials.Set() {
@@ -227,6 +256,7 @@ func (c *compiler) mergeSandbox(blocks []*policy.Sandbox, builtin bool, at diag.
 	ov := c.opts.Override
 	override(&mode, ov.Sandbox)
 	override(&image, ov.Image)
+	setText(&image, own)
 	override(&network, ov.Network)
 	if mode.Set() {
 		out.Mode = mode.Value
@@ -236,10 +266,23 @@ func (c *compiler) mergeSandbox(blocks []*policy.Sandbox, builtin bool, at diag.
 		out.Network = network.Value
 		c.oneOf(network, "network", plan.NetworkNone, plan.NetworkProvider, plan.NetworkEgress, plan.NetworkBridge)
 	}
+	switch egress := out.Network == plan.NetworkEgress; {
+	case egress && len(out.EgressHosts) == 0:
+		c.diags.Errorat(network.At, "Egress without hosts", "The network \"egress\" reaches the hosts that are listed, and none is: write `egress_hosts = [\"HOST\"]` in `sandbox`.")
+	case !egress && len(out.EgressHosts) > 0:
+		c.diags.Errorat(hosts.At, "Hosts without egress", "`egress_hosts` lists what the network \"egress\" may reach, and the network is "+quote(out.Network)+": write `network = \"egress\"`, or take the list out.")
+	}
 	if out.Mode == plan.SandboxContainer {
 		out.Image = c.image(image, builtin, at, what)
 	}
 	return out
+}
+
+// within requires a written number to be in a range that the plan can hold.
+func (c *compiler) within(name string, i policy.Int, least, most int64) {
+	if i.Set() && (i.Value < least || i.Value > most) {
+		c.diags.Errorat(i.At, "Number out of range", fmt.Sprintf("`%s` is %d; it must be from %d to %d.", name, i.Value, least, most))
+	}
 }
 
 // fromCommandLine marks a value that no file wrote.
@@ -297,6 +340,36 @@ func (c *compiler) network(s *step, written, least string) string {
 	return written
 }
 
+// checkCredentials requires each credential to be one of a provider that the
+// plan uses: the broker would have nowhere to send another.
+func (c *compiler) checkCredentials() {
+	known := map[string]bool{}
+	for _, p := range c.plan.Providers {
+		known[p.Credential] = p.Credential != ""
+	}
+	check := func(name string, at diag.Range) {
+		if !known[name] {
+			c.diags.Errorat(at, "Unknown credential", "No provider that this pipeline uses has the credential `"+name+"`, so the broker would have nowhere to send it. "+hint(name, sortedKeys(known)))
+		}
+	}
+	for _, name := range c.opts.Override.Credentials {
+		check(name, fromCommandLine)
+	}
+	blocks := []*policy.Sandbox{c.pol.Sandbox}
+	for _, s := range c.walk {
+		for _, p := range c.chain(s) {
+			blocks = append(blocks, p.Sandbox)
+		}
+	}
+	for _, b := range blocks {
+		if b != nil {
+			for _, t := range b.Credentials.Items {
+				check(t.Value, t.At)
+			}
+		}
+	}
+}
+
 func (c *compiler) credentials(sb plan.Sandbox, w *worker) []string {
 	out := slices.Clone(sb.Credentials)
 	if sb.Network == plan.NetworkProvider && w.provider != nil && w.provider.Credential != "" {
@@ -351,13 +424,16 @@ func (c *compiler) recordedBundle(s *step, w *worker, names []string) string {
 		return ""
 	}
 	id := plan.BundleRecorded + ":" + strings.NewReplacer("/", ".", "#", ".").Replace(s.id)
+	for n := 2; c.bundles[id] != nil; n++ { // a#2, and a skill that is named a.2
+		id = fmt.Sprintf("%s:%s.%d", plan.BundleRecorded, strings.NewReplacer("/", ".", "#", ".").Replace(s.id), n)
+	}
 	var files []plan.BundleFile
 	data := map[string][]byte{}
 	for _, name := range names {
 		full := path.Join(w.recorded, name)
 		fsys, err := c.open(w.recorded)
 		if err != nil {
-			c.diags.Errorat(w.decl.Recorded.At, "Recorded file cannot be read", sentence(err.Error()))
+			c.diags.Errorat(w.decl.Recorded.At, "Recorded file cannot be read", fileError(w.recorded, err))
 			return ""
 		}
 		tree, bytes, ds := bundle.ReadTree(fsys, name, full, bundle.Limits{})

@@ -18,7 +18,7 @@ import (
 // predicateScope is what a predicate may speak of.
 type predicateScope struct {
 	outputs   map[string]string // artifact id → kind
-	checks    map[string]bool
+	checks    map[string]int    // how many checks have the name
 	iteration bool
 	worker    bool
 }
@@ -276,12 +276,12 @@ func (l *lowering) checkFact(steps []string, at diag.Range) (plan.Expr, valueTyp
 		return l.failAt(at, "Unknown fact", "Write check.NAME and one of "+list(sortedKeys(checkFields))+".")
 	}
 	name, field, rest := steps[1], steps[2], steps[3:]
-	if !l.scope.checks[name] {
-		names := make(map[string]string, len(l.scope.checks))
-		for n := range l.scope.checks {
-			names[n] = n
-		}
-		return l.failAt(at, "Unknown check", "There is no check `"+name+"` here. "+hint(name, sortedKeys(names)))
+	switch l.scope.checks[name] {
+	case 0:
+		return l.failAt(at, "Unknown check", "There is no check `"+name+"` here. "+hint(name, sortedKeys(l.scope.checks)))
+	case 1:
+	default:
+		return l.failAt(at, "Ambiguous check", "Several phases of the loop have a check `"+name+"`; give them names that differ.")
 	}
 	typ, ok := checkFields[field]
 	switch {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agext/levenshtein"
 	"github.com/rivo/uniseg"
 
 	"foundry/compile/internal/diag"
@@ -302,20 +301,15 @@ func aKind(k document.Kind) string {
 	}
 }
 
-// nearest returns the word of known that is most like s, "" when none is.
+// nearest returns the word of known that is most like s, "" when none is. A
+// word that differs by case alone comes first.
 func nearest(s string, known []string) string {
-	best, least := "", 0
 	for _, k := range known {
 		if foldName(k) == foldName(s) {
 			return k
 		}
-		d := levenshtein.Distance(s, k, nil)
-		// One wrong letter in three may be a slip; more is another word.
-		if d <= max(1, len(k)/3) && (best == "" || d < least) {
-			best, least = k, d
-		}
 	}
-	return best
+	return diag.Nearest(s, known)
 }
 
 // didYouMean is the end of a message on an unknown word.

@@ -33,8 +33,8 @@ type Produced struct {
 type Consumed struct {
 	ID     string
 	Schema string // inherited_schema's name, "" if none
-	// Producers are the skills that the provenance names as its sources (the
-	// names inside [[…]]), for the message about an artifact nobody produces.
+	// Producers are who the provenance names as its sources, for the message
+	// about an artifact nobody produces.
 	Producers []string
 	At        diag.Range
 }

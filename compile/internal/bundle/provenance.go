@@ -194,7 +194,8 @@ func (s *source) consumed(v *document.Value, number int) (Consumed, bool) {
 	var idOK, schemaOK bool
 	c.ID, idOK = o.id("id")
 	c.Schema, schemaOK = o.schemaName("inherited_schema")
-	_, producersOK := o.texts("producers")
+	var producersOK bool
+	c.Producers, producersOK = o.texts("producers")
 	return c, idOK && schemaOK && producersOK
 }
 

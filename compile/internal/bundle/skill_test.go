@@ -28,7 +28,7 @@ func TestReadSkill(t *testing.T) {
 	want := &Skill{
 		Name: "demo", Description: "Sums numbers up.", HasArtifacts: true, At: at("SKILL.md", 1, 1, 0),
 		Produces: []Produced{{ID: "sum", Kind: "json", Filename: "sum.json", Schema: "sum", At: place("_provenance.json", goodProv, `{"id": "sum"`)}},
-		Consumes: []Consumed{{ID: "numbers", Schema: "numbers", At: place("_provenance.json", goodProv, `{"id": "numbers"`)}},
+		Consumes: []Consumed{{ID: "numbers", Schema: "numbers", Producers: []string{"other"}, At: place("_provenance.json", goodProv, `{"id": "numbers"`)}},
 		Verify: []Verify{{Artifact: "sum", Direction: "output", Kind: "json", Filename: "sum.json", Schema: "sum", Tool: "checker",
 			Args: []string{"check", "{artifact_path}"}, At: place("_verify.json", goodVerify, `{"artifact_id"`)}},
 		Tools: []RequiredTool{{Tool: "adder", Argv: []string{"adder", "--help"}, Expect: "sum", Check: "adder --help | grep -q sum", At: at("_required_tools.json", 1, 2, 1)}},

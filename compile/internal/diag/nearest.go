@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agext/levenshtein"
 )
 
 // maxWord bounds the words that are compared, so that a long one costs nothing.
@@ -30,7 +32,7 @@ func Nearest(word string, candidates []string) string {
 		if len(c) > maxWord || c == word {
 			continue
 		}
-		d := distance(strings.ToLower(word), strings.ToLower(c), limit)
+		d := levenshtein.Distance(strings.ToLower(word), strings.ToLower(c), nil)
 		if d < best || d == best && d <= limit && c < found {
 			best, found = d, c
 		}
@@ -57,33 +59,4 @@ func OneOf(words []string) string {
 		return w[0]
 	}
 	return strings.Join(w[:len(w)-1], ", ") + " or " + w[len(w)-1]
-}
-
-// distance is the optimal string alignment distance of a and b (a swap of two
-// neighbours is one edit), or limit+1 when it is larger than limit.
-func distance(a, b string, limit int) int {
-	if len(a)-len(b) > limit || len(b)-len(a) > limit {
-		return limit + 1
-	}
-	prev2 := make([]int, len(b)+1)
-	prev := make([]int, len(b)+1)
-	cur := make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		cur[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				cur[j] = min(cur[j], prev2[j-2]+1)
-			}
-		}
-		prev2, prev, cur = prev, cur, prev2
-	}
-	return min(prev[len(b)], limit+1)
 }
