@@ -91,7 +91,7 @@ func TestSuggest(t *testing.T) {
 		"analyse":       "analyze",
 		"anaylze":       "analyze",
 		"pj":            "pi",
-		"ip":            "pi",
+		"pii":           "pi",
 		"claude":        "",
 		"":              "",
 		"validate-cwl":  "", // it is there: nothing else is near

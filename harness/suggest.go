@@ -1,6 +1,10 @@
 package harness
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"github.com/agext/levenshtein"
+)
 
 // Suggest returns the candidate that word was most likely meant to be, "" if
 // none is near: at most one edit in three characters, and never more than
@@ -12,7 +16,7 @@ func Suggest(word string, candidates []string) string {
 		if c == word || c == "" {
 			continue
 		}
-		d := distance([]rune(word), []rune(c), limit)
+		d := levenshtein.Distance(word, c, nil)
 		if d < at || d == at && d <= limit && c < best {
 			best, at = c, d
 		}
@@ -26,31 +30,4 @@ func DidYouMean(word string, candidates []string) string {
 		return ": did you mean " + s + "?"
 	}
 	return ""
-}
-
-// distance counts insertions, deletions, replacements and swaps of neighbours;
-// more than limit is returned as limit+1.
-func distance(a, b []rune, limit int) int {
-	if d := len(a) - len(b); d > limit || -d > limit {
-		return limit + 1
-	}
-	prev2, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		prev[j] = j
-	}
-	for i := range a {
-		row[0] = i + 1
-		for j := range b {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(prev[j+1]+1, row[j]+1, prev[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], prev2[j-1]+1)
-			}
-		}
-		prev2, prev, row = prev, row, prev2
-	}
-	return min(prev[len(b)], limit+1)
 }
