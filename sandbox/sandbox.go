@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"time"
 
@@ -45,6 +46,10 @@ type Task struct {
 	// Trees maps each source of the mount manifest that is no reserved word
 	// (skill:X, recorded:X, in:X) to a folder on the host. The folders are
 	// shared between attempts: a runtime copies them or mounts them read-only.
+	// They must exist at Prepare. In a container (Runtime.Mode) they may be
+	// empty until Start and be filled until then, in place: mounts show what is
+	// in them. They must be neither replaced nor renamed. The local runtime
+	// copies at Prepare.
 	Trees map[string]string
 	// Tokens are the values of broker.url, broker.token, subagent.socket and
 	// subagent.token, where the attempt has them.
@@ -109,7 +114,32 @@ type Facts struct {
 	Network          string            `json:"network"` // what the process really has
 	Mounts           []AppliedMount    `json:"mounts"`
 	Properties       []Property        `json:"properties"` // sorted by name
+	Measured         Measured          `json:"measured"`
 	Spec             json.RawMessage   `json:"-"`          // the OCI spec, or the local process, kept as a file beside the record
+}
+
+// Measured is what the kernel counted for an attempt; nil is unknown, never 0.
+// Each is a fact of its own: what an attempt failed for is decided elsewhere.
+type Measured struct {
+	PeakMemoryBytes *int64 `json:"peak_memory_bytes,omitempty"`
+	CPUMicros       *int64 `json:"cpu_micros,omitempty"`       // of all processes, user and system
+	OOMKills        *int64 `json:"oom_kills,omitempty"`        // processes that the kernel killed for memory, of whatever parent
+	PIDsRefused     *int64 `json:"pids_refused,omitempty"`     // forks and threads refused for the limit
+	ThrottledMicros *int64 `json:"throttled_micros,omitempty"` // waited for the CPU quota, summed over CPUs
+	OutputBytes     *int64 `json:"output_bytes,omitempty"`     // blocks in use on the output file system at the end
+	OutputFiles     *int64 `json:"output_files,omitempty"`     // inodes in use there
+}
+
+// LimitNotEnforced is the error of a limit that was asked for and that the
+// kernel, read back, does not hold to. The attempt does not run.
+type LimitNotEnforced struct {
+	Limit string // a Prop constant
+	Want  string // with its unit
+	Got   string // the kernel's own words, "unreadable" when it gave none
+}
+
+func (e *LimitNotEnforced) Error() string {
+	return fmt.Sprintf("sandbox: the limit of %s is not enforced: %s was asked for, the kernel says %s; nothing was let run without it", e.Limit, e.Want, e.Got)
 }
 
 // Program is this program, as the sandbox holds it.

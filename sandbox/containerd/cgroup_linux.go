@@ -1,12 +1,15 @@
 package containerd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"foundry/sandbox"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,6 +74,59 @@ func (t cgroupTree) pids(cgroup string) ([]int, error) {
 	return found, err
 }
 
+// kill kills every process of a cgroup and of those below it until none is
+// left, or ctx ends. It needs no daemon, and reaches what left its session,
+// its group and its parent: nothing leaves a cgroup by itself.
+func (t cgroupTree) kill(ctx context.Context, cgroup string) error {
+	return poll(ctx, func() (bool, error) {
+		if t.unified { // at once, and no fork escapes it
+			_ = os.WriteFile(filepath.Join(t.dir("pids", cgroup), "cgroup.kill"), []byte("1"), 0) // kernels before 5.14 have none
+		}
+		pids, err := t.pids(cgroup)
+		if err != nil || len(pids) == 0 {
+			return err == nil, err
+		}
+		for _, pid := range pids {
+			if err := t.killMember(cgroup, pid); err != nil {
+				return false, err
+			}
+		}
+		return false, nil
+	})
+}
+
+// killMember kills a process that is in the cgroup still: its number may be
+// another's by now.
+func (t cgroupTree) killMember(cgroup string, pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("opening process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil || !member(string(b), cgroup) {
+		return nil // gone, or the number is another's
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("killing process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// member says whether the text of /proc/PID/cgroup names a cgroup or one below
+// it.
+func member(text, cgroup string) bool {
+	for line := range strings.Lines(text) {
+		if strings.Contains(strings.TrimSpace(line)+"/", "/"+cgroup+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 func skipGone(err error) error {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil
@@ -78,22 +134,65 @@ func skipGone(err error) error {
 	return err
 }
 
-// oomKills counts what the kernel killed in a cgroup for memory.
-func (t cgroupTree) oomKills(cgroup string) (int64, error) {
-	file := "memory.oom_control"
-	if t.unified {
-		file = "memory.events"
-	}
-	text, err := t.read("memory", cgroup, file)
+// counter reads one number of a file of "name number" lines.
+func (t cgroupTree) counter(controller, cgroup, file, name string) *int64 {
+	text, err := t.read(controller, cgroup, file)
 	if err != nil {
-		return 0, err
+		return nil
 	}
 	for line := range strings.Lines(text) {
-		if f := strings.Fields(line); len(f) == 2 && f[0] == "oom_kill" {
-			return strconv.ParseInt(f[1], 10, 64)
+		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
+			return number(f[1])
 		}
 	}
-	return 0, fmt.Errorf("%s has no oom_kill", file)
+	return nil
+}
+
+// whole reads a file that is one number.
+func (t cgroupTree) whole(controller, cgroup, file string) *int64 {
+	text, err := t.read(controller, cgroup, file)
+	if err != nil {
+		return nil
+	}
+	return number(text)
+}
+
+func number(s string) *int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+// measure reads what the kernel counted for a cgroup; nil is what this kernel
+// does not tell.
+func (t cgroupTree) measure(cgroup string) sandbox.Measured {
+	micros := func(nanos *int64) *int64 {
+		if nanos != nil {
+			*nanos /= 1000
+		}
+		return nanos
+	}
+	m := sandbox.Measured{PIDsRefused: t.counter("pids", cgroup, "pids.events", "max"), OOMKills: t.oomKills(cgroup)}
+	if t.unified {
+		m.PeakMemoryBytes = t.whole("memory", cgroup, "memory.peak")
+		m.CPUMicros = t.counter("cpu", cgroup, "cpu.stat", "usage_usec")
+		m.ThrottledMicros = t.counter("cpu", cgroup, "cpu.stat", "throttled_usec")
+		return m
+	}
+	m.PeakMemoryBytes = t.whole("memory", cgroup, "memory.max_usage_in_bytes")
+	m.CPUMicros = micros(t.whole("cpuacct", cgroup, "cpuacct.usage"))
+	m.ThrottledMicros = micros(t.counter("cpu", cgroup, "cpu.stat", "throttled_time"))
+	return m
+}
+
+// oomKills counts what the kernel killed in a cgroup for memory.
+func (t cgroupTree) oomKills(cgroup string) *int64 {
+	if t.unified {
+		return t.counter("memory", cgroup, "memory.events", "oom_kill")
+	}
+	return t.counter("memory", cgroup, "memory.oom_control", "oom_kill")
 }
 
 // remove removes what is left of a cgroup in every hierarchy. Only empty ones

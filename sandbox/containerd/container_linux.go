@@ -36,13 +36,14 @@ type container struct {
 	io          *streams
 	applied     applied // what was read back from the kernel
 
-	mu      sync.Mutex // of what follows
-	started time.Time
-	exit    sandbox.Exit
-	exitErr error
-	killed  bool
-	closed  bool
-	closing sync.Mutex // one Close at a time
+	mu       sync.Mutex // of what follows
+	started  time.Time
+	exit     sandbox.Exit
+	exitErr  error
+	killed   bool
+	measured sandbox.Measured // after the kill
+	closed   bool
+	closing  sync.Mutex // one Close at a time
 
 	done chan struct{} // closed when the process has ended and its output was handed on
 }
@@ -80,6 +81,10 @@ func (c *container) Start(ctx context.Context, stdio sandbox.Stdio) error {
 	if err := c.ctrTask.Start(ctx); err != nil {
 		return fmt.Errorf("sandbox: starting the process: %w", err)
 	}
+	// What held before the start holds now, or the attempt ends here.
+	if err := c.checkLimits(); err != nil {
+		return errors.Join(err, c.Kill(lasting))
+	}
 	return nil
 }
 
@@ -94,11 +99,11 @@ func (c *container) watch(exited <-chan client.ExitStatus) {
 		c.mu.Unlock()
 		return
 	}
-	kills, _ := c.rt.host.cgroups.oomKills(c.cgroup()) // no file, no kill known
+	kills := c.rt.host.cgroups.oomKills(c.cgroup())
 	c.io.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.exit = sandbox.Exit{Code: int(code), Signal: signalOf(int(code)), OOM: kills > 0, Started: c.started, Ended: at}
+	c.exit = sandbox.Exit{Code: int(code), Signal: signalOf(int(code)), OOM: kills != nil && *kills > 0, Started: c.started, Ended: at}
 	c.exitErr = c.io.err()
 }
 
@@ -125,8 +130,8 @@ func (c *container) Wait(ctx context.Context) (sandbox.Exit, error) {
 
 func (c *container) cgroup() string { return "foundry-" + c.id }
 
-// Kill kills every process of the container's cgroup and looks whether it is
-// empty.
+// Kill kills every process of the container's cgroup, looks whether it is
+// empty, and takes the kernel's counts.
 func (c *container) Kill(ctx context.Context) error {
 	c.mu.Lock()
 	c.killed = true
@@ -136,25 +141,7 @@ func (c *container) Kill(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
-	if c.ended() {
-		// The first process took its pid namespace with it, most of the time
-		// before this is asked.
-		if pids, err := c.rt.host.cgroups.pids(c.cgroup()); err == nil && len(pids) == 0 {
-			c.verified()
-			return nil
-		}
-	}
-	if err := c.ctrTask.Kill(ctx, syscall.SIGKILL, client.WithKillAll); err != nil && !gone(err) {
-		// The daemon may be away while the processes are not.
-		if errK := c.killDirectly(); errK != nil {
-			return fmt.Errorf("sandbox: killing container %s: %w", c.id, errors.Join(err, errK))
-		}
-	}
-	err := poll(ctx, func() (bool, error) {
-		pids, err := c.rt.host.cgroups.pids(c.cgroup())
-		return len(pids) == 0, err
-	})
-	if err != nil {
+	if err := c.rt.host.cgroups.kill(ctx, c.cgroup()); err != nil {
 		pids, _ := c.rt.host.cgroups.pids(c.cgroup())
 		return fmt.Errorf("sandbox: container %s still has the processes %v: %w", c.id, pids, err)
 	}
@@ -162,35 +149,28 @@ func (c *container) Kill(ctx context.Context) error {
 	return nil
 }
 
-func (c *container) ended() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
-
+// verified notes that everything is dead and what it used; the first time is
+// the one that counts, later the cgroup may be gone.
 func (c *container) verified() {
+	measured := c.rt.host.cgroups.measure(c.cgroup())
+	measured.OutputBytes, measured.OutputFiles = used(filepath.Join(c.dir, outDir))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.applied.verifiedDead = true
-}
-
-// killDirectly kills by the cgroup's list, without the daemon.
-func (c *container) killDirectly() error {
-	pids, err := c.rt.host.cgroups.pids(c.cgroup())
-	for _, pid := range pids {
-		if errK := unix.Kill(pid, unix.SIGKILL); errK != nil && !errors.Is(errK, unix.ESRCH) {
-			err = errors.Join(err, errK)
-		}
+	if c.applied.verifiedDead {
+		return
 	}
-	return err
+	c.applied.verifiedDead, c.measured = true, measured
 }
 
-// gone reports an error that says that there is nothing to kill any more.
-func gone(err error) bool {
-	return errdefs.IsNotFound(err) || errdefs.IsFailedPrecondition(err)
+// used tells the bytes and inodes in use on the file system mounted at a
+// folder.
+func used(folder string) (bytes, files *int64) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(folder, &fs); err != nil {
+		return nil, nil
+	}
+	b, f := int64(fs.Blocks-fs.Bfree)*fs.Bsize, int64(fs.Files-fs.Ffree)
+	return &b, &f
 }
 
 // Output is the output folder on the host.

@@ -33,7 +33,9 @@ func (c *container) readBack() error {
 	if pids, err := groups.pids(c.cgroup()); err != nil || len(pids) == 0 {
 		return fmt.Errorf("sandbox: the cgroup %s of the container is not to be seen below %s: its limits and its end cannot be verified: %w", c.cgroup(), groups.root, cmp.Or[error](err, unix.ENOENT))
 	}
-	a.memory, a.pids, a.cpu = groups.limits(c.cgroup())
+	if err := c.checkLimits(); err != nil {
+		return err
+	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(filepath.Join(c.dir, outDir), &fs); err == nil && fs.Type == unix.TMPFS_MAGIC {
 		a.outBytes, a.outInodes = int64(fs.Blocks)*fs.Bsize, int64(fs.Files)
@@ -47,6 +49,25 @@ func (c *container) readBack() error {
 	for _, line := range lines[min(2, len(lines)):] {
 		name, _, _ := strings.Cut(line, ":")
 		a.interfaces = append(a.interfaces, strings.TrimSpace(name))
+	}
+	return nil
+}
+
+// checkLimits reads the limits back from the container's cgroup. One that does
+// not hold is a *sandbox.LimitNotEnforced.
+func (c *container) checkLimits() error {
+	memory, pids, cpu := c.rt.host.cgroups.limits(c.cgroup())
+	c.mu.Lock()
+	c.applied.memory, c.applied.pids, c.applied.cpu = memory, pids, cpu
+	c.mu.Unlock()
+	r := c.task.Sandbox.Resources
+	switch {
+	case !atMost(memory, r.MemoryBytes):
+		return &sandbox.LimitNotEnforced{Limit: sandbox.PropMemory, Want: fmt.Sprint(r.MemoryBytes, " bytes"), Got: read(memory)}
+	case !atMost(pids, r.PIDs):
+		return &sandbox.LimitNotEnforced{Limit: sandbox.PropPIDs, Want: fmt.Sprint(r.PIDs, " processes"), Got: read(pids)}
+	case !cpuAtMost(cpu, r.CPUMillis):
+		return &sandbox.LimitNotEnforced{Limit: sandbox.PropCPU, Want: fmt.Sprintf("%d/1000 of a CPU", r.CPUMillis), Got: read(cpu) + " (quota and period in µs)"}
 	}
 	return nil
 }
@@ -67,6 +88,7 @@ func (c *container) Facts() sandbox.Facts {
 		Network:          plan.NetworkNone,
 		Mounts:           c.appliedMounts(),
 		Properties:       c.properties(),
+		Measured:         c.measured,
 		Spec:             c.specJSON,
 	}
 }

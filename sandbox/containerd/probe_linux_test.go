@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -108,6 +109,34 @@ func probeMain(args []string) {
 			_ = os.WriteFile(args[1], []byte(strconv.Itoa(i)), 0o600)
 			time.Sleep(time.Millisecond)
 		}
+	case "stubborn": // deaf, and its writer has left it: session, group and parent
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+		if len(args) > 1 && args[1] == "middle" {
+			start(probeArg, "tick", "/out/tick")
+			os.Exit(0)
+		}
+		if err := start(probeArg, "stubborn", "middle").Wait(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("ready")
+		select {}
+	case "bomb": // forks until it cannot
+		for {
+			if exec.Command(os.Args[0], probeArg, "bomb").Start() != nil {
+				fmt.Println("refused")
+				time.Sleep(time.Millisecond)
+			}
+		}
+	case "spin": // CPU, milliseconds
+		n, _ := strconv.Atoi(args[1])
+		for range 4 {
+			go func() {
+				for {
+				}
+			}()
+		}
+		time.Sleep(time.Duration(n) * time.Millisecond)
 	case "sleep":
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
@@ -118,6 +147,17 @@ func probeMain(args []string) {
 		os.Exit(2)
 	}
 	os.Exit(0)
+}
+
+// start starts this program in a session of its own.
+func start(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	return cmd
 }
 
 func errno(err error) string {
