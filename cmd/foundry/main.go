@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"foundry/cmd/foundry/internal/view"
+	_ "foundry/harness/worker/early" // the worker, before everything else is initialized
 	"foundry/sandbox/containerd"
 )
 

@@ -272,10 +272,8 @@ func credential(s string) string {
 	return ""
 }
 
-var imageForm = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._:/-]{0,400}@sha256:[0-9a-f]{64}$`)
-
 func image(s string) string {
-	if s != plan.ImageBuiltin && !imageForm.MatchString(s) {
+	if !plan.ValidImage(s) {
 		return "an image is named by digest (NAME@sha256:…, 64 hex digits) or is the reserved word builtin. What a tag stands for changes, and the plan must not: look the digest up and write it."
 	}
 	return ""
