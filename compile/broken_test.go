@@ -49,7 +49,7 @@ provider "lab" {
     max_output = 10
   }
 }`},
-		{"harness: thinking unknown", one(), agentHarness(real + "provider = \"lab\"\nmodel = \"small\"\nthinking = \"hihg\"")},
+		{"harness: thinking unknown", one(), agentHarness(real + "provider = \"lab\"\nmodel = \"small\"\nthinking = \"higth\"")},
 		{"harness: tool unknown", one(), agentHarness(real + "provider = \"lab\"\nmodel = \"small\"\ntools = [\"read\", \"bush\"]")},
 		{"harness: tool twice", one(), agentHarness(real + "provider = \"lab\"\nmodel = \"small\"\ntools = [\"read\", \"read\"]")},
 		{"harness: agent called a stub", one(), agentHarness(real + "provider = \"lab\"\nmodel = \"small\"\ntest_stub = true")},

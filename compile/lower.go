@@ -89,8 +89,8 @@ func (c *compiler) needs(s *step, n plan.Node, previous, body []string) []string
 				continue
 			}
 			out = append(out, id)
-			for _, k := range p.checks {
-				if k.blocking() {
+			for _, k := range p.checks { // under assembly order everything later waits for them
+				if k.blocking() && c.plan.Order == plan.OrderDataflow {
 					out = append(out, k.id())
 				}
 			}
