@@ -116,18 +116,6 @@ func (s *suite) readOnly(t *testing.T) {
 	}
 }
 
-func (s *suite) flood(t *testing.T) {
-	const n = 10 << 20
-	r := s.ok(t, s.task(t, "flood", strconv.Itoa(n)), nil)
-	want := make([]byte, n)
-	for i := range want {
-		want[i] = pattern(i)
-	}
-	if !bytes.Equal(r.stdout.Bytes(), want) {
-		t.Errorf("%d bytes came, or other ones", r.stdout.Len())
-	}
-}
-
 // stdin: what is written arrives, and its end arrives.
 func (s *suite) stdin(t *testing.T) {
 	text := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
@@ -155,18 +143,6 @@ func (s *suite) twoStreams(t *testing.T) {
 	if r.stdout.String() != strings.Repeat("out\n", 5000) || r.stderr.String() != strings.Repeat("err\n", 5000) {
 		t.Errorf("%d bytes of stdout and %d of stderr, or other ones", r.stdout.Len(), r.stderr.Len())
 	}
-}
-
-type failing struct{}
-
-func (failing) Write([]byte) (int, error) { return 0, errors.New("the reader is gone") }
-
-// failingWriter: a worker does not hang because nobody takes what it writes.
-func (s *suite) failingWriter(t *testing.T) {
-	box := s.prepare(t, s.task(t, "flood", strconv.Itoa(4<<20)))
-	must(t, box.Start(t.Context(), sandbox.Stdio{Stdout: failing{}, Stderr: failing{}}))
-	wait(t, box)
-	kill(t, box)
 }
 
 func (s *suite) exitCodes(t *testing.T) {

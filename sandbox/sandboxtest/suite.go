@@ -40,13 +40,18 @@ func Run(t *testing.T, open func(t *testing.T) sandbox.Runtime, exe string) {
 		{"output", (*suite).output},
 		{"environment", (*suite).environment},
 		{"read-only", (*suite).readOnly},
-		{"stdout of 10 MB", (*suite).flood},
+		{"big stdout", (*suite).bigStdout},
+		{"big stderr", (*suite).bigStderr},
+		{"one long line", (*suite).bigLine},
+		{"slow reader", (*suite).slowReader},
+		{"streams closed by the worker", (*suite).closedByWorker},
 		{"stdin", (*suite).stdin},
 		{"no stdin", (*suite).noStdin},
 		{"two streams", (*suite).twoStreams},
 		{"failing writer", (*suite).failingWriter},
 		{"exit codes", (*suite).exitCodes},
 		{"wall", (*suite).wall},
+		{"cancellation", (*suite).cancellation},
 		{"escaped child", (*suite).escapedChild},
 		{"child left behind", (*suite).childLeftBehind},
 		{"side by side", (*suite).sideBySide},
@@ -91,7 +96,6 @@ func (s *suite) task(t *testing.T, op ...string) sandbox.Task {
 	if s.runtime.Mode() == plan.SandboxContainer {
 		image = plan.ImageBuiltin
 	}
-	const mib = 1 << 20
 	return sandbox.Task{
 		Run: "suite", Attempt: "a" + itoa(s.attempts.Add(1)), Dir: dir,
 		Process: plan.Process{

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,16 +37,16 @@ func WorkerMain() {
 }
 
 // ops are what a worker can do. They take paths, numbers and text.
-var ops map[string]func(args []string) error
+var ops = map[string]func(args []string) error{}
 
 func init() {
-	ops = map[string]func([]string) error{
+	maps.Copy(ops, map[string]func([]string) error{
 		"self":     opSelf,
 		"cat":      opCat,
 		"write":    func(a []string) error { return os.WriteFile(a[0], []byte(a[1]), 0o644) },
 		"trywrite": opTryWrite,
 		"mess":     opMess,
-		"flood":    opFlood,
+		"pour":     opPour,
 		"both":     opBoth,
 		"echo":     opEcho,
 		"exit":     func(a []string) error { n, err := strconv.Atoi(a[0]); os.Exit(n); return err },
@@ -54,7 +55,7 @@ func init() {
 		"leave":    func(a []string) error { return opLinger(a, true) },
 		"fork":     func(a []string) error { return spawn(os.Environ(), append([]string{"append"}, a...)...) },
 		"append":   opAppend,
-	}
+	})
 }
 
 func sleep() error {
@@ -125,22 +126,6 @@ func opMess(args []string) error {
 		}
 	}
 	return nil
-}
-
-// pattern is the byte at an offset of a flood: no block of it equals the next.
-func pattern(i int) byte { return byte(i>>16) ^ byte(i>>8) ^ byte(i) }
-
-func opFlood(args []string) error {
-	n, err := strconv.Atoi(args[0])
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, n)
-	for i := range buf {
-		buf[i] = pattern(i)
-	}
-	_, err = os.Stdout.Write(buf)
-	return err
 }
 
 func opBoth(args []string) error {
