@@ -2,4 +2,5 @@
 // in the same run, and print the ratio. No test asserts their figures.
 //
 //	go run ./bench/compile        compile time and memory against the floor
+//	go run ./bench/local          a chain of local steps against fork+exec
 package bench
