@@ -57,6 +57,10 @@ type Task struct {
 	// Executable is the absolute path of this program, which {foundry} stands
 	// for.
 	Executable string
+	// ImageLabels are labels that the image must have (see LabelProtocol and the
+	// like); "" is any value. The builtin image is not asked, and a local
+	// process has none.
+	ImageLabels map[string]string
 }
 
 // Sandbox is a prepared attempt. Its methods are called in this order: Expand
@@ -115,7 +119,7 @@ type Facts struct {
 	Mounts           []AppliedMount    `json:"mounts"`
 	Properties       []Property        `json:"properties"` // sorted by name
 	Measured         Measured          `json:"measured"`
-	Spec             json.RawMessage   `json:"-"`          // the OCI spec, or the local process, kept as a file beside the record
+	Spec             json.RawMessage   `json:"-"` // the OCI spec, or the local process, kept as a file beside the record
 }
 
 // Measured is what the kernel counted for an attempt; nil is unknown, never 0.

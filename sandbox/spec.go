@@ -22,6 +22,9 @@ type SpecInput struct {
 	// Sources are the folders on the host that are bound for the mounts of the
 	// plan, by source; tmpfs mounts have none.
 	Sources map[string]string
+	// Program is the file on the host that is bound at FoundryPath; "" where the
+	// image was made from this program and holds it.
+	Program string
 	// Labels become annotations. They hold no secret.
 	Labels map[string]string
 	// Seccomp is the system call filter; nil is none.
@@ -153,6 +156,9 @@ func specMounts(in SpecInput) ([]specs.Mount, error) {
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", sizeOption(shmBytes)}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
+	}
+	if in.Program != "" {
+		mounts = append(mounts, specs.Mount{Destination: FoundryPath, Type: "bind", Source: in.Program, Options: []string{"bind", "private", "nosuid", "nodev", "ro"}})
 	}
 	manifest := slices.Clone(in.Task.Sandbox.Mounts)
 	slices.SortStableFunc(manifest, func(a, b plan.Mount) int { // a folder before what lies in it

@@ -62,6 +62,10 @@ func specInput() sandbox.SpecInput {
 func TestSpecGolden(t *testing.T) {
 	for name, change := range map[string]func(*sandbox.SpecInput){
 		"spec-full.json": func(*sandbox.SpecInput) {},
+		"spec-image.json": func(in *sandbox.SpecInput) {
+			in.Task.Sandbox.Image = "example/agent@sha256:" + strings.Repeat("0", 64)
+			in.Program = "/host/program"
+		},
 		"spec-old-kernel.json": func(in *sandbox.SpecInput) {
 			in.UserNamespace, in.CgroupNamespace, in.SwapLimit, in.OpenFiles = false, false, false, 1024
 			in.Seccomp = &specs.LinuxSeccomp{DefaultAction: specs.ActErrno}

@@ -11,14 +11,13 @@ import (
 	"sync"
 	"syscall"
 
+	"foundry/plan"
+	"foundry/sandbox"
 	"foundry/sandbox/image"
 
 	client "github.com/containerd/containerd/v2/client"
-	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/leases"
-	"github.com/containerd/errdefs"
-	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
 )
 
@@ -26,10 +25,12 @@ import (
 // follows.
 const imagePrefix = "foundry.local/builtin:"
 
-// imageCache remembers the image made from an executable.
+// imageCache remembers the images that were made or found.
 type imageCache struct {
-	mu   sync.Mutex
-	made map[fileID]*readyImage
+	mu     sync.Mutex
+	made   map[fileID]*readyImage
+	stored map[string]*readyImage // by the digest that they were asked for
+	hashes map[fileID]string      // digests of executables
 }
 
 // fileID is a file in a state: when the bytes change, so does it.
@@ -45,6 +46,16 @@ type readyImage struct {
 	program     string // digests
 	manifest    string
 	config      string
+	labels      map[string]string // of its config
+	mount       string            // the program on the host, where the image does not hold it
+}
+
+// imageOf returns the image of a task.
+func (r *Runtime) imageOf(ctx context.Context, t sandbox.Task) (*readyImage, error) {
+	if t.Sandbox.Image == plan.ImageBuiltin {
+		return r.builtin(ctx, t.Executable)
+	}
+	return r.imported(ctx, t)
 }
 
 // builtin returns the image of an executable, made and unpacked the first
@@ -89,9 +100,8 @@ func identify(file string) (fileID, error) {
 // install writes an image's blobs, names it, and unpacks it. The context holds
 // the runtime's lease, so that nothing of it is collected while it lives.
 func (r *Runtime) install(ctx context.Context, made *image.Image) (*readyImage, error) {
-	store := r.client.ContentStore()
 	write := func(b image.Blob, labels map[string]string) error {
-		return content.WriteBlob(ctx, store, "foundry-"+b.Desc.Digest.String(), bytes.NewReader(b.Bytes), b.Desc, content.WithLabels(labels))
+		return r.writeBlob(ctx, b.Desc, bytes.NewReader(b.Bytes), labels)
 	}
 	for _, b := range []image.Blob{made.Layer, made.Config} {
 		if err := write(b, nil); err != nil {
@@ -106,15 +116,10 @@ func (r *Runtime) install(ctx context.Context, made *image.Image) (*readyImage, 
 	}
 	name := imagePrefix + made.Program.Encoded()
 	record := images.Image{Name: name, Target: made.Manifest.Desc}
-	service := r.client.ImageService()
 	if err := r.dropOld(ctx, name); err != nil {
 		return nil, err
 	}
-	_, err := service.Create(ctx, record)
-	if errdefs.IsAlreadyExists(err) {
-		_, err = service.Update(ctx, record)
-	}
-	if err != nil {
+	if err := r.setImage(ctx, record); err != nil {
 		return nil, err
 	}
 	ready := &readyImage{
@@ -123,6 +128,12 @@ func (r *Runtime) install(ctx context.Context, made *image.Image) (*readyImage, 
 		manifest: made.Manifest.Desc.Digest.String(),
 		config:   made.Config.Desc.Digest.String(),
 	}
+	return ready, r.unpack(ctx, ready)
+}
+
+// unpack unpacks an image unless it is, and holds it for as long as this
+// runtime lives.
+func (r *Runtime) unpack(ctx context.Context, ready *readyImage) error {
 	// overlayfs needs a base that is no overlay itself; native copies, and works
 	// everywhere.
 	var errs []error
@@ -132,16 +143,20 @@ func (r *Runtime) install(ctx context.Context, made *image.Image) (*readyImage, 
 			continue
 		}
 		ready.snapshotter = snapshotter
-		return ready, r.hold(ctx, made, ready)
+		return r.hold(ctx, ready)
 	}
-	return nil, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // hold puts the image under the runtime's lease by name: what was there before
 // is not by itself.
-func (r *Runtime) hold(ctx context.Context, made *image.Image, ready *readyImage) error {
+func (r *Runtime) hold(ctx context.Context, ready *readyImage) error {
+	layers, err := ready.image.RootFS(ctx)
+	if err != nil {
+		return err
+	}
 	top := leases.Resource{
-		ID:   identity.ChainID([]digest.Digest{made.Layer.Desc.Digest}).String(),
+		ID:   identity.ChainID(layers).String(),
 		Type: "snapshots/" + ready.snapshotter,
 	}
 	manifest := leases.Resource{ID: ready.manifest, Type: "content"} // which refers to the rest

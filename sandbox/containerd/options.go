@@ -37,6 +37,3 @@ func (e *Unavailable) Unwrap() error { return e.Err }
 // SupportedNetworks are the networks of a plan that this runtime can give,
 // sorted. Prepare refuses every other one.
 func SupportedNetworks() []string { return []string{plan.NetworkNone} }
-
-// SupportedImages are the images of a plan that this runtime can run, sorted.
-func SupportedImages() []string { return []string{plan.ImageBuiltin} }

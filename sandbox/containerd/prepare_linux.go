@@ -23,7 +23,6 @@ import (
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/opencontainers/image-spec/identity"
-	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
 
@@ -49,8 +48,9 @@ const folderAllowance = 64
 const scratchInodes = 1 << 20
 
 // Prepare makes the container and its task, so that Start has little left to
-// do. Networks and images that SupportedNetworks and SupportedImages do not
-// list are refused.
+// do. Networks that SupportedNetworks does not list are refused; an image that the
+// daemon does not have, or that is not what the task needs, is an
+// *sandbox.ImageMismatch.
 func (r *Runtime) Prepare(ctx context.Context, t sandbox.Task) (sandbox.Sandbox, error) {
 	if err := check(t); err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func check(t sandbox.Task) error {
 	switch {
 	case !slices.Contains(SupportedNetworks(), t.Sandbox.Network):
 		return fmt.Errorf("sandbox: the network %q is not built yet for containers; supported: %s", t.Sandbox.Network, strings.Join(SupportedNetworks(), ", "))
-	case !slices.Contains(SupportedImages(), t.Sandbox.Image):
-		return fmt.Errorf("sandbox: the image %q is not built yet for containers; supported: %s", t.Sandbox.Image, strings.Join(SupportedImages(), ", "))
+	case !plan.ValidImage(t.Sandbox.Image):
+		return fmt.Errorf("sandbox: the image %q is neither builtin nor NAME@sha256:…", t.Sandbox.Image)
 	case !filepath.IsAbs(t.Dir) || !filepath.IsAbs(t.Executable):
 		return fmt.Errorf("sandbox: the attempt's folder %q and the program %q must be absolute", t.Dir, t.Executable)
 	case t.OutputBytes <= 0 || t.OutputFiles <= 0:
@@ -112,7 +112,7 @@ func containerID(t sandbox.Task) string {
 }
 
 func (c *container) prepare(ctx context.Context) error {
-	image, err := c.rt.builtin(ctx, c.task.Executable)
+	image, err := c.rt.imageOf(ctx, c.task)
 	if err != nil {
 		return err
 	}
@@ -149,6 +149,7 @@ func (c *container) makeSpec(sources map[string]string) error {
 	h := c.rt.host
 	in := sandbox.SpecInput{
 		Task: c.task, ID: c.id, Sources: sources, Labels: c.labels(), Seccomp: c.rt.seccomp,
+		Program:       c.image.mount,
 		UserNamespace: h.userNamespace, CgroupNamespace: h.cgroupNamespace, SwapLimit: h.swapLimit, OpenFiles: h.openFiles,
 	}
 	var err error
@@ -335,23 +336,6 @@ func (c *container) snapshot(ctx context.Context) error {
 	if err := mount.All(mounts, folder); err != nil {
 		return err
 	}
-	err = mountPoints(folder, c.spec)
+	err = c.mountPoints(folder)
 	return errors.Join(err, unmount(folder), os.Remove(folder))
-}
-
-func mountPoints(rootfs string, spec *specs.Spec) error {
-	root, err := os.OpenRoot(rootfs)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for _, m := range spec.Mounts {
-		if strings.HasPrefix(m.Destination, "/dev/") { // on the tmpfs of /dev
-			continue
-		}
-		if err := root.MkdirAll(strings.TrimPrefix(m.Destination, "/"), 0o755); err != nil {
-			return err
-		}
-	}
-	return nil
 }

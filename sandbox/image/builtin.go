@@ -12,21 +12,16 @@ import (
 	"strings"
 	"time"
 
+	"foundry/sandbox"
+
 	"github.com/opencontainers/go-digest"
 	specs "github.com/opencontainers/image-spec/specs-go"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Labels of a builtin image's config.
-const (
-	// LabelProtocol is the version of the runner contract that the program in
-	// the image speaks.
-	LabelProtocol = "foundry.protocol"
-	// LabelProgram is the digest of the program's bytes.
-	LabelProgram = "foundry.program"
-
-	protocol = "2"
-)
+// LabelProgram is the label of a builtin image's config with the digest of the
+// program's bytes.
+const LabelProgram = "foundry.program"
 
 // Image is an image of one layer, whole in memory. Two images of the same
 // program for the same platform are equal byte by byte.
@@ -154,7 +149,7 @@ func assemble(program digest.Digest, layer []byte, architecture string) (*Image,
 	l := blob(v1.MediaTypeImageLayer, layer)
 	config, err := json.Marshal(v1.Image{
 		Platform: v1.Platform{Architecture: architecture, OS: "linux"},
-		Config:   v1.ImageConfig{Labels: map[string]string{LabelProtocol: protocol, LabelProgram: program.String()}},
+		Config:   v1.ImageConfig{Labels: map[string]string{sandbox.LabelProtocol: sandbox.Protocol, LabelProgram: program.String()}},
 		RootFS:   v1.RootFS{Type: "layers", DiffIDs: []digest.Digest{l.Desc.Digest}},
 	})
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"foundry/sandbox"
+
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -115,7 +117,7 @@ func TestBuiltin(t *testing.T) {
 	if manifest.Config.Digest != digest.FromBytes(first.Config.Bytes) || len(manifest.Layers) != 1 || manifest.Layers[0].Digest != digest.FromBytes(first.Layer.Bytes) || config.RootFS.DiffIDs[0] != manifest.Layers[0].Digest {
 		t.Errorf("the digests do not fit: %+v %+v", manifest, config)
 	}
-	if config.Config.Labels[LabelProtocol] != "2" || config.Config.Labels[LabelProgram] != first.Program.String() || len(config.Config.Env) > 0 || len(config.Config.Entrypoint) > 0 || config.Config.User != "" {
+	if config.Config.Labels[sandbox.LabelProtocol] != "2" || config.Config.Labels[LabelProgram] != first.Program.String() || len(config.Config.Env) > 0 || len(config.Config.Entrypoint) > 0 || config.Config.User != "" {
 		t.Errorf("config %+v", config.Config)
 	}
 }

@@ -1,6 +1,7 @@
-// Package image makes container images without a registry. Builtin makes one
-// in memory from a running executable.
+// Package image makes and reads container images without a registry. Builtin
+// makes one in memory from a running executable; Open reads one from disk: an
+// OCI layout, an archive, or a folder that is a root file system.
 //
-// It imports neither sandbox nor any other package of this module, and starts
-// no process.
+// It imports plan and sandbox of this module and no runtime, and starts no
+// process.
 package image

@@ -48,6 +48,13 @@ func closure(program string) (map[string]string, error) {
 	return found, nil
 }
 
+// Loader is the path of the loader that a dynamically linked program names; ""
+// of a static one.
+func Loader(program string) (string, error) {
+	o, err := readELF(program)
+	return o.interpreter, err
+}
+
 // object is what matters of an ELF file.
 type object struct {
 	path        string
