@@ -184,7 +184,7 @@ func (c *compiler) finish() {
 	c.collectBundles()
 	c.plan.WorstCase = worstCase(c.plan)
 	for _, p := range plan.Validate(c.plan) {
-		c.diags.Errorat(diag.Range{}, p.Summary, p.Path+": "+sentence(p.Detail))
+		c.diags.Errorat(c.problemPlace(p.Path), sentence(p.Summary)[:len(p.Summary)], p.Path+": "+sentence(p.Detail))
 	}
 }
 

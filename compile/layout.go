@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"foundry/compile/internal/bundle"
 	"foundry/compile/internal/diag"
@@ -111,6 +112,9 @@ func (c *compiler) newStep(id, skill string, p *bundle.Phase) *step {
 func (c *compiler) layBranch(p *bundle.Phase, counts map[string]int) *unit {
 	u := &unit{kind: unitBranch, id: nextID(counts, p.Pattern), at: p.At, asm: p}
 	c.units[u.id] = u
+	if strings.Contains(u.id, "#") {
+		c.diags.Errorat(p.At, "Name is taken", fmt.Sprintf("Phase %d is a branch `%s`, and an earlier phase has that name: a plan cannot hold two. Give the pattern another name in the assembly.", p.Number, p.Pattern))
+	}
 	for _, name := range p.Chain {
 		if name == bundle.UserSupplied {
 			continue
@@ -155,6 +159,10 @@ func (c *compiler) layLoops() {
 		}
 		u := &unit{kind: unitLoop, id: l.Name, loop: l, at: l.At}
 		first, ok := c.loopBody(u, names, index, marks, looped)
+		if strings.Contains(u.id, "#") {
+			c.diags.Errorat(u.at, "Loop without a name", fmt.Sprintf("A plan cannot name a loop `%s`; give it a name of its own: `loop \"NAME\" { phases = [%q] … }`.", u.id, names[0].Value))
+			ok = false
+		}
 		if i, taken := index[u.id]; taken && ok && (i < first || i >= first+len(names)) {
 			c.diags.Errorat(u.at, "Name is taken", "`"+u.id+"` is also a phase or branch outside this loop; give the loop a name of its own.")
 			ok = false
@@ -175,9 +183,13 @@ func (c *compiler) layLoops() {
 		u := c.order[i]
 		order = append(order, u)
 		if marks[u.id] && !looped[u.id] {
+			block := fmt.Sprintf("`loop %q { until = …  max_iterations = … }`", u.id)
+			if strings.Contains(u.id, "#") {
+				block = fmt.Sprintf("`loop \"NAME\" { phases = [%q]  until = …  max_iterations = … }`", u.id)
+			}
 			c.diags.Errorat(u.at, "Loop without an end", fmt.Sprintf(
-				"Phase %d (`%s`) is a loop, and nothing in the bundle says when it ends. Write `loop %q { until = …  max_iterations = … }`, or name it in the `phases` of a loop over several.",
-				u.steps[0].number, u.id, u.id))
+				"Phase %d (`%s`) is a loop, and nothing in the bundle says when it ends. Write %s, or name it in the `phases` of a loop over several.",
+				u.steps[0].number, u.id, block))
 		}
 	}
 	c.order = order

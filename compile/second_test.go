@@ -1,0 +1,26 @@
+package compile_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// The second loop of one skill needs a name, as a plan's loops are no nodes.
+func TestSecondLoopOfASkill(t *testing.T) {
+	p := one().loop("l", []string{"d"}, []string{"x"}).loop("l", nil, nil)
+	loop := func(name, lines string) string {
+		return "loop \"" + name + "\" {\n" + lines + "  max_iterations = 2\n  until          = iteration > 1\n}\n"
+	}
+	got := valid(t, p.compile(t, first+loop("l", "")+loop("again", "  phases = [\"l#2\"]\n")))
+	if len(got.Loops) != 2 || got.Loops[1].ID != "again" || strings.Join(got.Loops[1].Body, " ") != "l#2" {
+		t.Errorf("loops: %+v", got.Loops)
+	}
+	p.refused(t, first+loop("l", "")+loop("l#2", ""), "Loop without a name", `phases = ["l#2"]`)
+	p.refused(t, first+loop("l", ""), "Loop without an end", `phases = ["l#2"]`)
+
+	q := fork().branch("pick", "b1", "b2")
+	branch := func(name string) string {
+		return "branch \"" + name + "\" {\n  accept = output.both.exists\n}\n"
+	}
+	q.refused(t, first+branch("pick")+branch("pick#2"), "Name is taken", "Give the pattern another name")
+}
