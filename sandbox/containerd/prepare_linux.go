@@ -231,11 +231,11 @@ func (c *container) tmpfs(name string, bytes, inodes int64, flags uintptr) error
 
 // writeFiles writes the plan's files into the fresh scratch folder.
 func (c *container) writeFiles() error {
-	if len(c.task.Files) == 0 {
-		return nil
-	}
 	scratch, err := c.Expand("{scratch}")
 	if err != nil {
+		if len(c.task.Files) == 0 {
+			return nil
+		}
 		return fmt.Errorf("sandbox: files need a scratch folder: %w", err)
 	}
 	root, err := os.OpenRoot(filepath.Join(c.dir, scratchDir))
@@ -244,6 +244,15 @@ func (c *container) writeFiles() error {
 	}
 	defer root.Close()
 	uid := c.worker()
+	folders, err := sandbox.OwnFolders(c.task.Process, c.Expand, scratch)
+	if err != nil {
+		return err
+	}
+	for _, dir := range folders {
+		if err := foldersFor(root, dir+"/", uid); err != nil {
+			return fmt.Errorf("sandbox: making the folder %q of the scratch folder: %w", dir, err)
+		}
+	}
 	for _, f := range c.task.Files {
 		full, err := c.Expand(f.Path)
 		if err != nil {
@@ -264,8 +273,8 @@ func (c *container) writeFiles() error {
 	return nil
 }
 
-// writeFor writes one file, and the folders that it lies in, for a user.
-func writeFor(root *os.Root, name, content string, uid int) error {
+// foldersFor makes the folders that a file lies in, for a user.
+func foldersFor(root *os.Root, name string, uid int) error {
 	for i, b := range name {
 		if b != '/' {
 			continue
@@ -278,6 +287,14 @@ func writeFor(root *os.Root, name, content string, uid int) error {
 		if err := root.Chown(name[:i], uid, uid); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// writeFor writes one file, and the folders that it lies in, for a user.
+func writeFor(root *os.Root, name, content string, uid int) error {
+	if err := foldersFor(root, name, uid); err != nil {
+		return err
 	}
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -109,15 +109,12 @@ func (b *box) process() error {
 		if err != nil {
 			return err
 		}
-		key, value, ok := strings.Cut(kv, "=")
+		key, _, ok := strings.Cut(kv, "=")
 		if !ok || key == "" || strings.ContainsRune(kv, 0) {
 			return fmt.Errorf("the environment entry %q has not the form KEY=value", e)
 		}
 		if key == MarkerVar {
 			return fmt.Errorf("the environment variable %s belongs to the runtime: name yours otherwise", MarkerVar)
-		}
-		if err := b.ownFolder(key, value); err != nil {
-			return err
 		}
 		b.env = append(b.env, kv)
 	}
@@ -138,7 +135,7 @@ func (b *box) process() error {
 	if !filepath.IsAbs(cwd) {
 		return fmt.Errorf("the working folder %q is not absolute", cwd)
 	}
-	if err := b.ownFolder("cwd", cwd); err != nil {
+	if err := b.ownFolders(); err != nil {
 		return err
 	}
 	b.cwd = cwd
@@ -146,17 +143,14 @@ func (b *box) process() error {
 	return err
 }
 
-// ownFolder makes the working folder and the folders that a program expects to
-// find (HOME, TMPDIR, XDG_…), where the plan puts them below {scratch}: without
-// them programs fail in odd ways.
-func (b *box) ownFolder(key, value string) error {
-	if key != "cwd" && key != "HOME" && key != "TMPDIR" && !strings.HasPrefix(key, "XDG_") {
-		return nil
+// ownFolders makes what the process expects to find below {scratch}.
+func (b *box) ownFolders() error {
+	scratch := filepath.Join(b.task.Dir, scratchDir)
+	folders, err := sandbox.OwnFolders(b.task.Process, b.Expand, scratch)
+	for _, rel := range folders {
+		err = errors.Join(err, os.MkdirAll(filepath.Join(scratch, filepath.FromSlash(rel)), 0o700))
 	}
-	if rel, ok := b.belowScratch(value); ok && sandbox.CheckPath(rel) == nil {
-		return os.MkdirAll(value, 0o700)
-	}
-	return nil
+	return err
 }
 
 func (b *box) belowScratch(path string) (rel string, ok bool) {

@@ -59,6 +59,16 @@ func Run(t *testing.T, open func(t *testing.T) sandbox.Runtime, exe string) {
 		{"cannot prepare", (*suite).cannotPrepare},
 		{"facts", (*suite).facts},
 		{"nothing left", (*suite).nothingLeft},
+		{"fork bomb", (*suite).forkBomb},
+		{"memory hog", (*suite).memoryHog},
+		{"yes", (*suite).yes},
+		{"trapper", (*suite).trapper},
+		{"cpu", (*suite).cpu},
+		{"pids", (*suite).pids},
+		{"output bytes", (*suite).outputBytes},
+		{"output files", (*suite).outputFiles},
+		{"places", (*suite).places},
+		{"secrets", (*suite).secrets},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(s, t) })
 	}
@@ -100,7 +110,7 @@ func (s *suite) task(t *testing.T, op ...string) sandbox.Task {
 		Run: "suite", Attempt: "a" + itoa(s.attempts.Add(1)), Dir: dir,
 		Process: plan.Process{
 			Argv: append([]string{"{foundry}", workerWord}, op...),
-			Env:  []string{"HOME={scratch}", "PATH=/usr/bin:/bin", "TMPDIR={scratch}/tmp", "TOKEN={broker.token}", "WORD=a b\"c"},
+			Env:  []string{"HOME={scratch}", "PATH=/usr/bin:/bin", "TMPDIR={scratch}/tmp", "XDG_CACHE_HOME={scratch}/home/.cache", "TOKEN={broker.token}", "WORD=a b\"c"},
 			Cwd:  "{scratch}",
 			User: "65534:65534",
 		},
