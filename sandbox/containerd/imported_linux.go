@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 
 	"foundry/sandbox"
@@ -150,6 +151,12 @@ func (c *container) mountPoints(rootfs string) error {
 		default:
 			if err := root.MkdirAll(name, 0o755); err != nil {
 				return &sandbox.ImageMismatch{Image: c.task.Sandbox.Image, Problem: "has something at " + m.Destination + ", where a mount belongs: " + err.Error(), Fix: "use an image with a folder or nothing there"}
+			}
+			if slices.Contains(m.Options, "mode=1777") {
+				// runc gives a tmpfs the mode of the folder that it covers.
+				if err := root.Chmod(name, os.ModeSticky|0o777); err != nil {
+					return err
+				}
 			}
 		}
 	}
