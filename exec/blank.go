@@ -13,6 +13,7 @@ import (
 	"foundry/exec/attempt"
 	"foundry/exec/record"
 	"foundry/plan"
+	"foundry/sandbox"
 )
 
 // blank is the record of a run that has not started.
@@ -52,6 +53,12 @@ func (e *engine) blank(bundles map[string]*plan.Bundle, program string) {
 			e.run.TestStub = true
 		}
 	}
+	for _, l := range p.Loops {
+		e.run.Loops = append(e.run.Loops, record.Loop{ID: l.ID, Status: record.StatusNotReached, MaxIterations: l.MaxIterations})
+	}
+	for _, b := range p.Branches {
+		e.run.Branches = append(e.run.Branches, record.Branch{ID: b.ID, Status: record.StatusNotReached})
+	}
 }
 
 func digestFile(name string) (string, error) {
@@ -67,33 +74,45 @@ func digestFile(name string) (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// show writes an artifact below artifacts/NODE/, as copies: whoever changes
-// one there does not change the store.
-func (e *engine) show(node string, a *attempt.Artifact) error {
-	for _, f := range a.At(a.Filename) {
-		dst := e.folder.Path(record.ArtifactsDir, record.FolderName(node), filepath.FromSlash(path.Clean(f.Path)))
-		if f.Mode == plan.ModeDir {
-			if err := os.MkdirAll(dst, 0o755); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {
-			return err
-		}
-		mode := os.FileMode(0o444)
-		if f.Mode == plan.ModeExecutable {
-			mode = 0o555
-		}
-		if err := e.copyOut(f.Digest, dst, mode); err != nil {
+// show makes artifacts/NODE what an attempt promoted, in one step, as copies:
+// whoever changes one there does not change the store.
+func (e *engine) show(job *attempt.Job, artifacts []attempt.Artifact) error {
+	made := e.folder.Path(record.WorkDir, "view-"+job.ID)
+	if len(artifacts) > 0 {
+		if err := os.MkdirAll(made, 0o755); err != nil {
 			return err
 		}
 	}
-	return nil
+	for i := range artifacts {
+		for _, f := range artifacts[i].At(artifacts[i].Filename) {
+			if err := e.copyOut(f, filepath.Join(made, filepath.FromSlash(path.Clean(f.Path)))); err != nil {
+				return err
+			}
+		}
+	}
+	view := e.folder.Path(record.ArtifactsDir, record.FolderName(job.Node.ID))
+	if job.Iteration > 1 || job.Attempt > 1 {
+		if err := sandbox.RemoveTree(view); err != nil {
+			return err
+		}
+	}
+	if len(artifacts) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(view), 0o755); err != nil {
+		return err
+	}
+	return os.Rename(made, view)
 }
 
-func (e *engine) copyOut(digest, dst string, mode os.FileMode) error {
-	src, err := e.store.Open(digest)
+func (e *engine) copyOut(f plan.BundleFile, dst string) error {
+	if f.Mode == plan.ModeDir {
+		return os.MkdirAll(dst, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {
+		return err
+	}
+	src, err := e.store.Open(f.Digest)
 	if err != nil {
 		return err
 	}
@@ -101,6 +120,10 @@ func (e *engine) copyOut(digest, dst string, mode os.FileMode) error {
 	out, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
+	}
+	mode := os.FileMode(0o444)
+	if f.Mode == plan.ModeExecutable {
+		mode = 0o555
 	}
 	_, err = io.Copy(out, src)
 	return errors.Join(err, out.Chmod(mode), out.Close())

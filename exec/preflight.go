@@ -20,8 +20,9 @@ import (
 
 // Classes of NodeInput.From, the part before the colon.
 const (
-	fromInput = "input"
-	fromNode  = "node"
+	fromInput  = "input"
+	fromNode   = "node"
+	fromBranch = "branch"
 )
 
 func source(from string) (class, id string) {
@@ -60,7 +61,7 @@ func (e *engine) preflight() error {
 		e.harnesses[o.Plan.Harnesses[i].Name] = &o.Plan.Harnesses[i]
 	}
 	for i := range o.Plan.Nodes {
-		if e.walk.Selected(i) {
+		if e.walk.Selected(i) && !e.walk.unsupported[i] {
 			if err := e.runnable(&o.Plan.Nodes[i]); err != nil {
 				return fmt.Errorf("exec: node %s: %w", o.Plan.Nodes[i].ID, err)
 			}
@@ -73,6 +74,15 @@ func (e *engine) preflight() error {
 func (e *engine) runnable(n *plan.Node) error {
 	if e.opts.Runtimes[n.Sandbox.Mode] == nil {
 		return fmt.Errorf("the sandbox %q is not to be had here: there is %s", n.Sandbox.Mode, list(e.opts.Runtimes))
+	}
+	if n.Sandbox.Network != plan.NetworkNone {
+		return fmt.Errorf("the network %q is not built yet: this version gives %s alone", n.Sandbox.Network, plan.NetworkNone)
+	}
+	if len(n.Sandbox.WorkerCredentials) > 0 {
+		return fmt.Errorf("worker credentials (%s) are not built yet", strings.Join(n.Sandbox.WorkerCredentials, ", "))
+	}
+	if n.Kind == plan.NodeCheck {
+		return nil
 	}
 	h := e.harnesses[n.Harness]
 	if h == nil {
@@ -89,12 +99,6 @@ func (e *engine) runnable(n *plan.Node) error {
 	if caps.TestStub != h.TestStub {
 		return fmt.Errorf("harness %s: the plan says test_stub = %v, the adapter %s says %v", h.Name, h.TestStub, h.Adapter, caps.TestStub)
 	}
-	if n.Sandbox.Network != plan.NetworkNone {
-		return fmt.Errorf("the network %q is not built yet: this version gives %s alone", n.Sandbox.Network, plan.NetworkNone)
-	}
-	if len(n.Sandbox.WorkerCredentials) > 0 {
-		return fmt.Errorf("worker credentials (%s) are not built yet", strings.Join(n.Sandbox.WorkerCredentials, ", "))
-	}
 	if n.SubmitAttempts > 1 {
 		return fmt.Errorf("submit_attempts = %d is not built yet: this version hands nothing back to a worker", n.SubmitAttempts)
 	}
@@ -108,8 +112,8 @@ func list[V any](m map[string]V) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }
 
-// take makes the run's own store and record. A *Refusal is about the plan's
-// bytes.
+// take makes the run's own store and record, or completes those of a run that
+// goes on. A *Refusal is about the plan's bytes.
 func (e *engine) take(ctx context.Context) error {
 	o := &e.opts
 	var err error
@@ -148,13 +152,15 @@ func (e *engine) take(ctx context.Context) error {
 	}
 	e.blank(bundles, program)
 	e.runner = &attempt.Runner{Run: e.run.ID, Folder: e.folder, Store: e.store, Schemas: compiled, Bundles: bundles,
-		Executable: o.Executable, Now: o.Now, Grace: attempt.FinishGrace}
+		Trees: attempt.NewTrees(e.folder.Path(record.WorkDir, "trees"), e.store), Executable: o.Executable, Now: o.Now, Grace: attempt.FinishGrace}
+	e.made = make([]history, len(o.Plan.Nodes))
+	e.state = e.walk.Initial()
 	return nil
 }
 
 // needed lists the bundles that the executed part uses, sorted, and the
 // schemas among them. It also makes the artifacts of the policy's inputs.
-func (e *engine) needed(bundles map[string]*plan.Bundle) (all, schemas []string, err error) {
+func (e *engine) needed(bundles map[string]*plan.Bundle) (all, schemas []string, _ error) {
 	inputs := map[string]*plan.Input{}
 	for i := range e.opts.Plan.Inputs {
 		inputs[e.opts.Plan.Inputs[i].ID] = &e.opts.Plan.Inputs[i]
@@ -175,16 +181,13 @@ func (e *engine) needed(bundles map[string]*plan.Bundle) (all, schemas []string,
 		}
 		for _, in := range n.Inputs {
 			schemaSet[in.Schema] = true
-			class, id := source(in.From)
-			if class != fromInput {
-				continue
+			if err := e.needInput(in.From, inputs, bundles, set); err != nil {
+				return nil, nil, fmt.Errorf("exec: node %s: %w", n.ID, err)
 			}
-			if inputs[id] == nil || bundles[inputs[id].Bundle] == nil {
-				return nil, nil, fmt.Errorf("exec: node %s reads the input %s, which the plan does not have", n.ID, id)
-			}
-			set[inputs[id].Bundle] = true
-			if e.inputs[id], err = inputArtifact(inputs[id], bundles[inputs[id].Bundle]); err != nil {
-				return nil, nil, err
+		}
+		if u := &e.walk.units[e.walk.unitOf[i]]; u.kind == branchUnit {
+			if err := e.needInput(u.branch.Otherwise, inputs, bundles, set); err != nil {
+				return nil, nil, fmt.Errorf("exec: branch %s: %w", u.id, err)
 			}
 		}
 	}
@@ -196,6 +199,22 @@ func (e *engine) needed(bundles map[string]*plan.Bundle) (all, schemas []string,
 		set[id] = true
 	}
 	return slices.Sorted(maps.Keys(set)), slices.Sorted(maps.Keys(schemaSet)), nil
+}
+
+// needInput makes the artifact of a policy input, if that is what from names.
+func (e *engine) needInput(from string, inputs map[string]*plan.Input, bundles map[string]*plan.Bundle, set map[string]bool) error {
+	class, id := source(from)
+	if class != fromInput || e.inputs[id] != nil {
+		return nil
+	}
+	in := inputs[id]
+	if in == nil || bundles[in.Bundle] == nil {
+		return fmt.Errorf("it reads the input %s, which the plan does not have", id)
+	}
+	set[in.Bundle] = true
+	var err error
+	e.inputs[id], err = inputArtifact(in, bundles[in.Bundle])
+	return err
 }
 
 func inputArtifact(in *plan.Input, b *plan.Bundle) (*attempt.Artifact, error) {

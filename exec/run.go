@@ -24,26 +24,32 @@ type Options struct {
 	RunDir   string // absolute; absent, or an empty folder
 	Runtimes map[string]sandbox.Runtime
 	Adapters map[string]harness.Adapter
-	// Through is the last node to execute, with all that it needs; "" executes
-	// the whole plan.
-	Through    string
+	// Through is the last step to execute, with all that it needs: a node, a
+	// loop or a branch; "" executes the whole plan.
+	Through string
+	// Resume goes on with the run in RunDir, which must be of the same plan.
+	// Through is then the run's own, and need not be given again.
+	Resume bool
+	// Parallelism is how many nodes run side by side where their needs allow it;
+	// 0 is 1.
+	Parallelism int
+	// KeepGoing runs what does not need a step that failed.
+	KeepGoing  bool
 	Executable string // this program's file, absolute
 	Version    string // this program's version
 
-	// Observe sees every event of the journal after it was written. nil: nobody
-	// looks.
+	// Observe sees every event of the journal after it was written, in order.
+	// nil: nobody looks.
 	Observe func(record.Event)
-	// ObserveWorker sees what a worker says, as it says it. nil: nobody looks.
+	// ObserveWorker sees what a worker says, as it says it, from several
+	// goroutines. nil: nobody looks.
 	ObserveWorker func(node string, ev contract.Event)
-	Now           func() time.Time // wall clock, for the record alone
+	Now           func() time.Time // wall clock: for the record, and for what a killed controller took
 	Nonce         func() string    // a-z and 0-9: makes the run's id unique
 }
 
-// maxSavedNodes is up to how many nodes run.json is written again after each:
-// the journal has it all, and a large run must not cost the square of its size.
-const maxSavedNodes = 256
-
-// engine executes the commands of a Walk.
+// engine executes the commands of a Walk. All its fields belong to the
+// goroutine of Run; attempts run beside it and report to results.
 type engine struct {
 	opts   Options
 	walk   *Walk
@@ -53,25 +59,43 @@ type engine struct {
 	run    *record.Run
 	nonce  string
 
-	begun     time.Time // monotonic
+	begun     time.Time     // of this controller, monotonic
+	before    time.Duration // that earlier controllers worked
 	harnesses map[string]*plan.Harness
-	inputs    map[string]*attempt.Artifact            // policy inputs by id
-	promoted  map[string]map[string]*attempt.Artifact // node id → artifact id
-	attempts  int                                     // finished
+	inputs    map[string]*attempt.Artifact // policy inputs by id
+	made      []history                    // by node
+	accepted  map[string]string            // branch → what it ended with
+	attempts  int                          // finished
+	unsaved   int                          // changes since run.json was written
 	state     State
 	queue     []Command
+	active    int // attempts under way
+	cancelled bool
+	results   chan result
+}
+
+// result is an attempt that ended.
+type result struct {
+	command  Command
+	out      attempt.Outcome
+	decision *record.Decision // of a check
+	failure  *record.Failure
+	err      error
 }
 
 // Run executes a plan. Before anything starts it verifies that it can, and
 // copies all the bytes that the executed part needs into the run's own store:
 // what happens to the sources afterwards changes nothing.
 //
-// A *Refusal leaves nothing behind. Another error means that the record could
-// not be written; the run is then what is known of it, or nil. When ctx ends,
-// the worker is stopped, and the run has the status cancelled; that is no
-// error.
+// A *Refusal leaves nothing behind, and of a run that was to be resumed
+// everything as it was. Another error means that the record could not be
+// written; the run is then what is known of it, or nil. When ctx ends, the
+// workers are stopped, and the run has the status cancelled; that is no error.
 func Run(ctx context.Context, opts Options) (*record.Run, error) {
-	e := &engine{opts: opts, promoted: map[string]map[string]*attempt.Artifact{}}
+	e := &engine{opts: opts, accepted: map[string]string{}, results: make(chan result)}
+	if opts.Resume {
+		return e.resume(ctx)
+	}
 	if err := e.preflight(); err != nil {
 		return nil, &Refusal{err}
 	}
@@ -84,46 +108,87 @@ func Run(ctx context.Context, opts Options) (*record.Run, error) {
 		return nil, errors.Join(err, folder.Discard())
 	}
 	defer folder.Close()
-	err = e.loop(ctx)
-	return e.run, err
+	return e.run, e.start(ctx)
 }
 
-// loop executes commands until the walk ends the run.
-func (e *engine) loop(ctx context.Context) error {
+// start begins a run that has no journal.
+func (e *engine) start(ctx context.Context) error {
 	e.begun = time.Now()
-	e.state = e.walk.Initial()
-	e.runner.Trees = attempt.NewTrees(e.folder.Path(record.WorkDir, "trees"), e.store)
-	err := e.folder.WriteRun(e.run)
-	if err == nil {
-		err = e.emit(record.Event{Type: record.EventRunStarted, Run: e.run.ID, Plan: e.run.Plan.Digest, Through: e.opts.Through})
+	if err := e.folder.WriteRun(e.run); err != nil {
+		return e.broken(err)
 	}
-	for err == nil && len(e.queue) > 0 {
+	return e.loop(ctx, record.Event{Type: record.EventRunStarted, Run: e.run.ID, Plan: e.run.Plan.Digest, Through: e.opts.Through,
+		Parallelism: int64(max(1, e.opts.Parallelism)), KeepGoing: e.opts.KeepGoing})
+}
+
+// loop journals the first event and executes commands until the walk ends the
+// run. When the journal fails, the attempts under way are stopped.
+func (e *engine) loop(ctx context.Context, first record.Event) error {
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	err := e.emit(first)
+	for err == nil && e.run.Ended == "" {
+		err = e.turn(ctx, inner)
+	}
+	if err == nil {
+		return nil
+	}
+	stop()
+	for ; e.active > 0; e.active-- {
+		r := <-e.results
+		e.run.Leftovers = append(e.run.Leftovers, r.out.Leftovers...)
+	}
+	return e.broken(err)
+}
+
+// turn does the next thing: a command, or what the outside brings.
+func (e *engine) turn(ctx, inner context.Context) error {
+	interrupted := ctx.Done()
+	if len(e.queue) > 0 && e.queue[0].Kind == EndRun {
+		return e.end(e.queue[0])
+	}
+	if e.cancelled {
+		interrupted = nil
+	} else if ctx.Err() != nil {
+		e.cancelled = true
+		return e.emit(record.Event{Type: record.EventCancel})
+	}
+	if len(e.queue) > 0 {
 		c := e.queue[0]
 		e.queue = e.queue[1:]
 		switch {
-		case c.Kind == EndRun:
-			err = e.end(c)
-		case ctx.Err() != nil:
-			err = e.emit(record.Event{Type: record.EventCancel})
-		default:
-			err = e.node(ctx, c)
+		case c.Kind == Decide:
+			return e.emit(e.decide(c))
+		case e.cancelled: // the walk took it back
+			return nil
 		}
+		return e.launch(inner, c)
 	}
-	if err != nil && e.run.Status == record.StatusRunning {
-		// The record may be what fails: say it where it still can be said.
-		e.run.Status, e.run.Failure = record.StatusFailed, attempt.HostFailure("the run", err)
-		e.cleanUp()
-		e.run.Ended = e.stamp()
-		err = errors.Join(err, e.folder.WriteRun(e.run))
+	select {
+	case r := <-e.results:
+		e.active--
+		return e.finish(r)
+	case <-interrupted:
+		return nil
 	}
-	return err
+}
+
+// broken says in the record, where that still can be said, that the record
+// failed.
+func (e *engine) broken(err error) error {
+	e.run.Status, e.run.Failure = record.StatusFailed, attempt.HostFailure("the run", err)
+	e.cleanUp()
+	e.run.Ended = e.stamp()
+	return errors.Join(err, e.folder.WriteRun(e.run))
 }
 
 func (e *engine) stamp() string { return e.opts.Now().UTC().Format(time.RFC3339Nano) }
 
+func (e *engine) elapsed() time.Duration { return e.before + time.Since(e.begun) }
+
 // emit journals an event and lets the walk decide on it.
 func (e *engine) emit(ev record.Event) error {
-	ev.Time, ev.ElapsedMS = e.stamp(), time.Since(e.begun).Milliseconds()
+	ev.Time, ev.ElapsedMS = e.stamp(), e.elapsed().Milliseconds()
 	ev, err := e.folder.Append(ev)
 	if err != nil {
 		return err
@@ -131,128 +196,159 @@ func (e *engine) emit(ev record.Event) error {
 	if e.opts.Observe != nil {
 		e.opts.Observe(ev)
 	}
-	var commands []Command
-	e.state, commands, err = e.walk.Step(e.state, ev)
-	e.queue = append(e.queue, commands...)
-	return err
+	return e.apply(ev)
 }
 
-// node executes one attempt.
-func (e *engine) node(ctx context.Context, c Command) error {
-	n := &e.opts.Plan.Nodes[c.Index]
-	rec := &e.run.Nodes[c.Index]
-	folder := record.AttemptFolder(n.ID, c.Iteration, c.Attempt)
-	rec.Status = record.StatusRunning
-	rec.Attempts = append(rec.Attempts, record.AttemptRef{Iteration: c.Iteration, Attempt: c.Attempt, Folder: folder, Status: record.StatusRunning})
-	if err := e.emit(record.Event{Type: record.EventNodeStarted, Node: n.ID, Iteration: c.Iteration, Attempt: c.Attempt}); err != nil {
+// apply takes an event of the journal, a new one or an old one, into the
+// record and into the walk.
+func (e *engine) apply(ev record.Event) error {
+	if err := e.fold(ev); err != nil {
 		return err
 	}
-	job := &attempt.Job{
-		ID:   "n" + strconv.Itoa(c.Index) + "-" + strconv.FormatInt(c.Iteration, 10) + "-" + strconv.FormatInt(c.Attempt, 10),
-		Node: n, Iteration: c.Iteration, Attempt: c.Attempt,
-		Harness: e.harnesses[n.Harness], Runtime: e.opts.Runtimes[n.Sandbox.Mode],
-		Inputs: e.bind(n), Wall: time.Duration(c.WallSeconds) * time.Second,
-	}
-	job.Adapter = e.opts.Adapters[job.Harness.Adapter]
-	if see := e.opts.ObserveWorker; see != nil {
-		job.Observe = func(ev contract.Event) { see(n.ID, ev) }
-	}
-	out, err := e.runner.Do(ctx, job)
+	state, commands, err := e.walk.Step(e.state, ev)
 	if err != nil {
 		return err
 	}
-	failure := out.Record.Failure
-	if c.RunWall {
-		failure = e.runWall(failure)
+	e.state = state
+	for _, c := range commands {
+		switch c.Kind {
+		case StartNode, Decide, EndRun:
+			e.queue = append(e.queue, c)
+		default:
+			e.noted(c)
+		}
 	}
-	if failure == nil {
-		if err := e.promote(n, out.Artifacts); err != nil {
+	return nil
+}
+
+// launch starts one attempt beside this goroutine.
+func (e *engine) launch(ctx context.Context, c Command) error {
+	n := &e.opts.Plan.Nodes[c.Index]
+	if err := e.emit(record.Event{Type: record.EventNodeStarted, Node: n.ID, Iteration: c.Iteration, Attempt: c.Attempt, Reserved: &c.Reserved}); err != nil {
+		return err
+	}
+	budget := n.Budget
+	budget.WallSeconds, budget.Tokens, budget.CostMicroUSD = c.Reserved.WallSeconds, c.Reserved.Tokens, c.Reserved.CostMicroUSD
+	if n.Kind == plan.NodeCheck {
+		budget.Tokens, budget.CostMicroUSD = 0, 0
+	}
+	job := &attempt.Job{
+		ID:   "n" + strconv.Itoa(c.Index) + "-" + strconv.FormatInt(c.Iteration, 10) + "-" + strconv.FormatInt(c.Attempt, 10),
+		Node: n, Iteration: c.Iteration, Attempt: c.Attempt, Budget: &budget,
+		Harness: e.harnesses[n.Harness], Runtime: e.opts.Runtimes[n.Sandbox.Mode],
+		Inputs: e.bind(c.Index, c.Iteration), Wall: time.Duration(c.Reserved.WallSeconds) * time.Second,
+	}
+	if job.Harness != nil {
+		job.Adapter, job.Model = e.opts.Adapters[job.Harness.Adapter], e.model(job.Harness)
+	}
+	if see := e.opts.ObserveWorker; see != nil {
+		job.Observe = func(ev contract.Event) { see(n.ID, ev) }
+	}
+	looped := e.walk.loopOf[c.Index] >= 0
+	e.active++
+	go func() { e.results <- e.attempt(ctx, c, job, looped) }()
+	return nil
+}
+
+// attempt runs beside the goroutine of Run: it uses what does not change.
+func (e *engine) attempt(ctx context.Context, c Command, job *attempt.Job, looped bool) result {
+	r := result{command: c}
+	if r.out, r.err = e.runner.Do(ctx, job); r.err != nil {
+		return r
+	}
+	r.failure = r.out.Record.Failure
+	if r.failure == nil && job.Node.Kind == plan.NodeCheck {
+		r.decision, r.failure = e.assert(job, r.out.Record.Check, looped)
+	}
+	if r.out.Record.Failure == nil {
+		r.err = e.show(job, r.out.Artifacts)
+	}
+	return r
+}
+
+// finish journals how an attempt ended.
+func (e *engine) finish(r result) error {
+	if r.err != nil {
+		return r.err
+	}
+	c, rec := r.command, r.out.Record
+	e.run.Leftovers = append(e.run.Leftovers, r.out.Leftovers...)
+	if r.decision != nil {
+		if err := e.emit(record.Event{Type: record.EventDecided, Node: c.Node, Iteration: c.Iteration, Attempt: c.Attempt, Decision: r.decision}); err != nil {
 			return err
 		}
 	}
-	e.run.Leftovers = append(e.run.Leftovers, out.Leftovers...)
-	e.account(rec, out, failure)
-	ev := record.Event{Type: record.EventNodeFinished, Node: n.ID, Iteration: c.Iteration, Attempt: c.Attempt,
-		Status: rec.Status, Failure: failure, Outputs: rec.Outputs, Usage: &out.Record.Usage}
+	ev := record.Event{Type: record.EventNodeFinished, Node: c.Node, Iteration: c.Iteration, Attempt: c.Attempt,
+		Status: record.StatusSucceeded, Failure: e.runLimit(c, r.failure), Usage: &rec.Usage, Worker: rec.Worker.Status, Check: rec.Check,
+		Boundary: rec.Sandbox != nil && rec.Sandbox.SecurityBoundary}
+	if ev.Failure != nil {
+		ev.Status = record.StatusFailed
+	}
+	for i := range r.out.Artifacts {
+		ev.Outputs = append(ev.Outputs, r.out.Artifacts[i].Artifact)
+	}
 	if err := e.emit(ev); err != nil {
 		return err
 	}
-	if len(e.run.Nodes) <= maxSavedNodes {
-		return e.folder.WriteRun(e.run)
-	}
-	return nil
+	return e.save()
 }
 
-// account writes an outcome into the node's record and into the run's totals.
-func (e *engine) account(rec *record.Node, out attempt.Outcome, failure *record.Failure) {
-	rec.Status, rec.Failure = record.StatusSucceeded, failure
-	if failure != nil {
-		rec.Status = record.StatusFailed
+// runLimit turns a limit that the run's budget set into a failure of the run.
+func (e *engine) runLimit(c Command, f *record.Failure) *record.Failure {
+	if f == nil {
+		return nil
 	}
-	last := &rec.Attempts[len(rec.Attempts)-1]
-	last.Status, last.Failure = rec.Status, failure
-	rec.Usage = rec.Usage.Plus(out.Record.Usage)
-	e.run.Usage = e.run.Usage.Plus(out.Record.Usage)
-	if failure == nil {
-		rec.Outputs = nil
-		for _, a := range out.Artifacts {
-			rec.Outputs = append(rec.Outputs, a.Artifact)
-		}
-	}
-	// A run is isolated from its first attempt on, until one is not.
-	sb := out.Record.Sandbox
-	e.attempts++
-	e.run.Isolated = sb != nil && sb.SecurityBoundary && (e.run.Isolated || e.attempts == 1)
-}
-
-// runWall turns a wall that the run's budget set into a failure of the run.
-func (e *engine) runWall(f *record.Failure) *record.Failure {
-	if f == nil || f.Reason != record.ReasonBudgetExceeded+record.DimWall {
+	b := e.opts.Plan.Budget
+	var limit, held int64
+	switch {
+	case c.RunWall && f.Reason == record.ReasonBudgetExceeded+record.DimWall:
+		limit, held = b.WallSeconds, c.Reserved.WallSeconds
+	case c.RunTokens && f.Reason == record.ReasonBudgetExceeded+record.DimTokens:
+		limit, held = b.Tokens, c.Reserved.Tokens
+	case c.RunCost && f.Reason == record.ReasonBudgetExceeded+record.DimCost:
+		limit, held = b.CostMicroUSD, c.Reserved.CostMicroUSD
+	default:
 		return f
 	}
-	limit := e.opts.Plan.Budget.WallSeconds
-	g := record.Exceeded(record.ReasonBudgetExceeded, record.DimWall, limit, int64(time.Since(e.begun).Seconds()+0.999),
-		record.SourceController, fmt.Sprintf("the run may take %d seconds", limit))
-	g.Class = record.ClassWorkflow
-	return g
+	g := *f
+	g.Class, g.Limit = record.ClassWorkflow, record.Known(limit)
+	g.Detail = fmt.Sprintf("the run's budget is %d, and %d were left for node %s: %s", limit, held, c.Node, f.Detail)
+	if n, ok := f.Observed.Value(); ok {
+		g.Observed = record.Known(add(limit-held, n))
+	}
+	return &g
 }
 
-// bind finds the artifacts that a node's inputs are bound to.
-func (e *engine) bind(n *plan.Node) []attempt.Input {
-	inputs := make([]attempt.Input, 0, len(n.Inputs))
-	for _, spec := range n.Inputs {
-		in := attempt.Input{Spec: spec, From: spec.From}
-		class, id := source(spec.From)
-		switch class {
-		case fromInput:
-			in.Artifact = e.inputs[id]
-		case fromNode:
-			in.Artifact = e.promoted[id][spec.Artifact]
-		}
-		inputs = append(inputs, in)
-	}
-	return inputs
-}
-
-// promote makes an attempt's artifacts known to later nodes and to people.
-func (e *engine) promote(n *plan.Node, artifacts []attempt.Artifact) error {
-	known := make(map[string]*attempt.Artifact, len(artifacts))
-	for i := range artifacts {
-		a := &artifacts[i]
-		known[a.Artifact.Artifact] = a
-		if err := e.show(n.ID, a); err != nil {
-			return err
+// model is the plan's entry for a harness's model, nil for none.
+func (e *engine) model(h *plan.Harness) *plan.Model {
+	for i := range e.opts.Plan.Providers {
+		p := &e.opts.Plan.Providers[i]
+		for k := range p.Models {
+			if p.Name == h.Provider && p.Models[k].ID == h.Model {
+				return &p.Models[k]
+			}
 		}
 	}
-	e.promoted[n.ID] = known
 	return nil
+}
+
+// saveAll is up to how many changes run.json is written after each; then only
+// when an eighth more has changed: the journal has it all, and a large run must
+// not cost the square of its size.
+const saveAll = 256
+
+func (e *engine) save() error {
+	e.unsaved++
+	if e.attempts > saveAll && e.unsaved < e.attempts/8 {
+		return nil
+	}
+	e.unsaved = 0
+	return e.folder.WriteRun(e.run)
 }
 
 // end closes the record.
 func (e *engine) end(c Command) error {
-	e.run.Status, e.run.Failure = c.Status, c.Failure
 	e.cleanUp()
-	e.run.Ended = e.stamp()
 	if err := e.emit(record.Event{Type: record.EventRunFinished, Status: c.Status, Failure: c.Failure}); err != nil {
 		return err
 	}

@@ -325,10 +325,6 @@ func TestRunRefusesBeforeItStarts(t *testing.T) {
 		"no adapter":      {func(_ *exectest.Builder, o *Options) { o.Adapters = nil }, `the adapter "fake" of harness stub is not known`},
 		"other bytes":     {func(_ *exectest.Builder, o *Options) { o.PlanBytes = append(o.PlanBytes, ' ') }, "not those of the plan"},
 		"relative folder": {func(_ *exectest.Builder, o *Options) { o.RunDir = "run" }, "not absolute"},
-		"a loop": {func(b *exectest.Builder, _ *Options) {
-			b.Plan.Loops = []plan.Loop{{ID: "b", Body: []string{"b"}, MaxIterations: 2, Until: plan.Expr{Op: plan.OpExists,
-				Args: []plan.Expr{{Op: plan.OpFact, Fact: &plan.Fact{Source: plan.FactOutput, Name: "out-b", Field: "exists"}}}}}}
-		}, "loop"},
 		"the network": {func(b *exectest.Builder, _ *Options) {
 			b.Plan.Nodes[1].Sandbox.Network = plan.NetworkBridge
 		}, `node b: the network "bridge" is not built yet`},

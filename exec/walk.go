@@ -2,78 +2,91 @@ package exec
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"sort"
-	"strings"
 
 	"foundry/exec/record"
 	"foundry/plan"
 )
 
-// Walk is a plan as the reducer sees it: the nodes to execute and their edges.
+// Walk is a plan as the reducer sees it: the steps to execute and their edges.
 // It does not change.
+//
+// The steps are units: a node, a loop with its body, a branch with its
+// alternatives and their checks. Units outside of loops wait for each other
+// along their edges; those of a loop's body run one after the other.
 type Walk struct {
-	plan       *plan.Plan
-	selected   []bool  // by node index
-	dependents [][]int // node index → selected nodes that need it, in the plan's order
-	waits      []int   // node index → number of its needs
-	index      map[string]int
-	count      int
+	plan        *plan.Plan
+	units       []unit
+	unitOf      []int // node index → the unit that runs it
+	loopOf      []int // node index → index of its loop, -1
+	index       map[string]int
+	loops       map[string]int // id → unit
+	branches    map[string]int
+	selected    []bool  // by unit outside of loops
+	dependents  [][]int // by unit: the selected ones that need it, in the plan's order
+	waits       []int   // by unit: how many it needs
+	unsupported []bool  // by node: a check whose tool is waived
+	harnesses   map[string]*plan.Harness
 }
 
-// Kinds of Command.
+// Kinds of unit.
+const (
+	nodeUnit uint8 = iota
+	loopUnit
+	branchUnit
+)
+
+type unit struct {
+	kind   uint8
+	id     string
+	node   int           // of a node
+	loop   *plan.Loop    // of a loop
+	parts  []int         // of a loop: the units of its body, in order
+	branch *plan.Branch  // of a branch
+	alts   []alternative // of a branch
+	parent int           // the loop that it stands in, -1
+}
+
+type alternative struct {
+	node   int
+	checks []int // nodes that prove it, in order
+}
+
+// Kinds of Command. The last three are no orders: they say what the events
+// before came to.
 const (
 	StartNode = "start_node"
+	Decide    = "decide" // evaluate a predicate and journal the decision
 	EndRun    = "end_run"
+	NoteEnded = "note_ended" // a loop or a branch ended
+	NoteTried = "note_tried" // an alternative was accepted or not
+	NoteNode  = "note_node"  // a node has a Status without an attempt
 )
 
 // Command is what the engine has to do next.
 type Command struct {
 	Kind      string
-	Node      string // of StartNode
+	Node      string // id, where it is about a node
 	Index     int    // of the node in the plan
 	Iteration int64
 	Attempt   int64
-	// WallSeconds bounds the attempt; RunWall says that it is what the run's
-	// budget has left, less than the node's own.
-	WallSeconds int64
-	RunWall     bool
-	Status      string // of EndRun
-	Failure     *record.Failure
-}
+	Reserved  record.Reservation // of StartNode: bounds the attempt
+	// RunWall, RunTokens and RunCost say that the bound is what the run's budget
+	// has left, less than the node's own.
+	RunWall, RunTokens, RunCost bool
 
-// progress of a node within a State.
-type progress uint8
-
-const (
-	waiting progress = iota
-	commanded
-	running
-	succeeded
-	failed
-)
-
-// State is how far a run is. Step takes it over: a state that was given to
-// Step is not to be used again, as with append.
-type State struct {
-	nodes   []progress
-	waits   []int
-	ready   []int // indexes, in the plan's order
-	active  int   // commanded or running
-	left    int   // selected and not finished
-	tokens  int64 // spent for sure; attempts that report nothing add nothing
-	cost    int64
-	begun   bool
-	ended   bool // EndRun was commanded
-	over    bool
-	failure *record.Failure
+	Decision string // of Decide: record.DecidedUntil or DecidedAccept
+	Of       string // loop or branch, of Decide, NoteEnded and NoteTried
+	Accepted string // of NoteEnded: the alternative, or record.UserSupplied; of NoteTried: "" if not
+	Why      string // of NoteTried
+	Status   string // of EndRun, NoteEnded and NoteNode
+	Failure  *record.Failure
 }
 
 // Unsupported is the error of NewWalk for a plan whose executed part holds
 // something that this program does not execute.
 type Unsupported struct {
-	Node string // or the loop or branch
+	Node string
 	Kind string
 }
 
@@ -81,95 +94,240 @@ func (e *Unsupported) Error() string {
 	return fmt.Sprintf("exec: %s is a %s, and this version does not execute one: stop before it with --through NODE", e.Node, e.Kind)
 }
 
-// NewWalk takes the nodes of p, or, if through is not empty, that node and all
-// it needs.
+// NewWalk takes the nodes of p, or, if through is not empty, that node, loop or
+// branch, all it needs, and the checks of all these.
 func NewWalk(p *plan.Plan, through string) (*Walk, error) {
-	w := &Walk{plan: p, selected: make([]bool, len(p.Nodes)), dependents: make([][]int, len(p.Nodes)),
-		waits: make([]int, len(p.Nodes)), index: make(map[string]int, len(p.Nodes))}
-	for i := range p.Nodes {
-		w.index[p.Nodes[i].ID] = i
+	w := &Walk{plan: p, index: make(map[string]int, len(p.Nodes)), loops: map[string]int{}, branches: map[string]int{},
+		unitOf: make([]int, len(p.Nodes)), loopOf: make([]int, len(p.Nodes)), unsupported: make([]bool, len(p.Nodes)),
+		harnesses: map[string]*plan.Harness{}}
+	waived := map[string]bool{}
+	for _, t := range p.Tools {
+		waived[t.Name] = t.By == plan.ToolUnavailable
 	}
-	kinds := containers(p)
-	if err := w.choose(through, kinds); err != nil {
+	for i := range p.Harnesses {
+		w.harnesses[p.Harnesses[i].Name] = &p.Harnesses[i]
+	}
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		w.index[n.ID] = i
+		w.unsupported[i] = n.Check != nil && waived[n.Check.Tool]
+	}
+	w.group()
+	edges, err := w.edges()
+	if err != nil {
 		return nil, err
 	}
-	for i := range p.Nodes {
-		if !w.selected[i] {
+	if err := w.choose(through, edges); err != nil {
+		return nil, err
+	}
+	w.dependents, w.waits = make([][]int, len(w.units)), make([]int, len(w.units))
+	for u, needs := range edges {
+		if !w.selected[u] {
 			continue
 		}
-		n := &p.Nodes[i]
-		if kind := kinds[n.ID]; kind != "" {
-			return nil, &Unsupported{n.ID, kind}
+		for _, d := range needs {
+			w.dependents[d] = append(w.dependents[d], u)
+			w.waits[u]++
 		}
-		if n.Kind != plan.NodeAgent {
-			return nil, &Unsupported{n.ID, n.Kind + " node"}
-		}
-		w.count++
-		for _, need := range n.Needs {
-			if kind := kinds[need]; kind != "" {
-				return nil, &Unsupported{need, kind}
-			}
-			j, ok := w.index[need]
-			if !ok || j >= i {
-				return nil, fmt.Errorf("exec: node %s needs %s, which is no earlier node of the plan", n.ID, need)
-			}
-			w.dependents[j] = append(w.dependents[j], i)
-			w.waits[i]++
+	}
+	for i := range p.Nodes {
+		if k := p.Nodes[i].Kind; w.Selected(i) && k != plan.NodeAgent && k != plan.NodeCheck {
+			return nil, &Unsupported{p.Nodes[i].ID, k + " node"}
 		}
 	}
 	return w, nil
 }
 
-// containers names what is, or is part of, a loop or a branch.
-func containers(p *plan.Plan) map[string]string {
-	kinds := map[string]string{}
-	for _, l := range p.Loops {
-		kinds[l.ID] = "loop"
-		for _, id := range l.Body {
-			kinds[id] = "step of loop " + l.ID
+// group makes the units, in the order of their first nodes.
+func (w *Walk) group() {
+	p := w.plan
+	for i := range w.loopOf {
+		w.loopOf[i] = -1
+	}
+	for l := range p.Loops {
+		for _, id := range p.Loops[l].Body {
+			if i, ok := w.index[id]; ok {
+				w.loopOf[i] = l
+			}
 		}
 	}
-	for _, b := range p.Branches {
-		kinds[b.ID] = "branch"
-		for _, id := range b.Alternatives {
-			kinds[id] = "alternative of branch " + b.ID
+	branchOf := map[string]int{} // node id → index of its branch
+	for b := range p.Branches {
+		for _, id := range p.Branches[b].Alternatives {
+			branchOf[id] = b
 		}
 	}
-	return kinds
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		parent := -1
+		if l := w.loopOf[i]; l >= 0 {
+			parent = w.unitNamed(w.loops, unit{kind: loopUnit, id: p.Loops[l].ID, loop: &p.Loops[l], parent: -1})
+		}
+		owner := n.ID
+		if n.Check != nil {
+			owner = n.Check.Of
+		}
+		b, ok := branchOf[owner]
+		if !ok {
+			w.unitOf[i] = w.addUnit(unit{kind: nodeUnit, id: n.ID, node: i, parent: parent})
+			continue
+		}
+		u := w.unitNamed(w.branches, unit{kind: branchUnit, id: p.Branches[b].ID, branch: &p.Branches[b], parent: parent})
+		w.unitOf[i] = u
+		if n.Check == nil {
+			w.units[u].alts = append(w.units[u].alts, alternative{node: i})
+			continue
+		}
+		for a := range w.units[u].alts {
+			if p.Nodes[w.units[u].alts[a].node].ID == owner {
+				w.units[u].alts[a].checks = append(w.units[u].alts[a].checks, i)
+			}
+		}
+	}
+}
+
+func (w *Walk) unitNamed(known map[string]int, u unit) int {
+	if at, ok := known[u.id]; ok {
+		return at
+	}
+	known[u.id] = w.addUnit(u)
+	return known[u.id]
+}
+
+func (w *Walk) addUnit(u unit) int {
+	at := len(w.units)
+	w.units = append(w.units, u)
+	if u.parent >= 0 {
+		w.units[u.parent].parts = append(w.units[u.parent].parts, at)
+	}
+	return at
+}
+
+// top is the unit outside of loops that holds u.
+func (w *Walk) top(u int) int {
+	if p := w.units[u].parent; p >= 0 {
+		return p
+	}
+	return u
+}
+
+// meant is the unit that an id means to node i, -1 if nothing. A loop and a
+// node of its body may share an id: outside the loop it means the loop.
+func (w *Walk) meant(i int, id string) int {
+	if u, ok := w.loops[id]; ok && (w.loopOf[i] < 0 || w.plan.Loops[w.loopOf[i]].ID != id) {
+		return u
+	}
+	if k, ok := w.index[id]; ok {
+		return w.top(w.unitOf[k])
+	}
+	if u, ok := w.loops[id]; ok {
+		return u
+	}
+	if u, ok := w.branches[id]; ok {
+		return w.top(u)
+	}
+	return -1
+}
+
+// edges lists for each unit outside of loops the units that it waits for: its
+// needs, where its inputs come from, and the blocking checks of both.
+func (w *Walk) edges() ([][]int, error) {
+	gates := make(map[int][]int) // unit → the blocking checks outside of it that prove it
+	for i := range w.plan.Nodes {
+		n := &w.plan.Nodes[i]
+		if u := w.unitOf[i]; n.Check != nil && n.Check.Blocking && w.top(u) == u && w.units[u].kind == nodeUnit {
+			if of := w.meant(i, n.Check.Of); of >= 0 && of != u {
+				gates[of] = append(gates[of], u)
+			}
+		}
+	}
+	edges := make([][]int, len(w.units))
+	seen := make(map[[2]int]bool)
+	for i := range w.plan.Nodes {
+		n := &w.plan.Nodes[i]
+		u := w.top(w.unitOf[i])
+		add := func(d int, name string) error {
+			if d == u || seen[[2]int{u, d}] {
+				return nil
+			}
+			if d < 0 || d > u {
+				return fmt.Errorf("exec: node %s needs %s, which is no earlier step of the plan", n.ID, name)
+			}
+			seen[[2]int{u, d}] = true
+			edges[u] = append(edges[u], d)
+			return nil
+		}
+		for _, name := range w.names(n) {
+			d := w.meant(i, name)
+			if err := add(d, name); err != nil {
+				return nil, err
+			}
+			if n.Check != nil && w.meant(i, n.Check.Of) == d {
+				continue // the checks of one step do not wait for each other
+			}
+			for _, g := range gates[d] {
+				if err := add(g, "the check "+w.units[g].id); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return edges, nil
+}
+
+// names lists what a node waits for by id.
+func (w *Walk) names(n *plan.Node) []string {
+	names := slices.Clone(n.Needs)
+	for _, in := range n.Inputs {
+		if class, id := source(in.From); class == fromNode || class == fromBranch {
+			names = append(names, id)
+		}
+	}
+	if n.Check != nil {
+		names = append(names, n.Check.Of)
+	}
+	return names
 }
 
 // choose marks what is to be executed.
-func (w *Walk) choose(through string, kinds map[string]string) error {
+func (w *Walk) choose(through string, edges [][]int) error {
+	w.selected = make([]bool, len(w.units))
 	if through == "" {
-		for i := range w.selected {
-			w.selected[i] = true
+		for u := range w.units {
+			w.selected[u] = w.units[u].parent < 0
 		}
 		return nil
 	}
-	last, ok := w.index[through]
-	if !ok {
-		if kind := kinds[through]; kind != "" {
-			return &Unsupported{through, kind}
-		}
-		ids := make([]string, 0, len(w.index))
-		for id := range w.index {
-			ids = append(ids, id)
-		}
-		slices.Sort(ids)
-		return fmt.Errorf("exec: the plan has no node %q: it has %s", through, strings.Join(ids, ", "))
+	last := -1
+	if u, ok := w.loops[through]; ok {
+		last = u
+	} else if i, ok := w.index[through]; ok {
+		last = w.top(w.unitOf[i])
+	} else if u, ok := w.branches[through]; ok {
+		last = w.top(u)
+	}
+	if last < 0 {
+		return fmt.Errorf("exec: the plan has no node %q: it has %s", through, list(w.index))
 	}
 	w.selected[last] = true
-	// Nodes stand in topological order, so one pass from the end reaches all.
-	for i := last; i >= 0; i-- {
-		if !w.selected[i] {
-			continue
-		}
-		for _, need := range w.plan.Nodes[i].Needs {
-			if kind := kinds[need]; kind != "" {
-				return &Unsupported{need, kind}
+	// The check of a step may read what another step made, which then is needed
+	// too: until nothing is added.
+	for more := true; more; {
+		for u := len(w.units) - 1; u >= 0; u-- {
+			if w.selected[u] {
+				for _, d := range edges[u] {
+					w.selected[d] = true
+				}
 			}
-			if j, ok := w.index[need]; ok && j < i {
-				w.selected[j] = true
+		}
+		more = false
+		for u := range w.units {
+			if x := &w.units[u]; x.kind == nodeUnit && x.parent < 0 && !w.selected[u] {
+				if c := w.plan.Nodes[x.node].Check; c != nil {
+					if of := w.meant(x.node, c.Of); of >= 0 && w.selected[of] {
+						w.selected[u], more = true, true
+					}
+				}
 			}
 		}
 	}
@@ -177,157 +335,4 @@ func (w *Walk) choose(through string, kinds map[string]string) error {
 }
 
 // Selected reports whether a node is to be executed.
-func (w *Walk) Selected(index int) bool { return w.selected[index] }
-
-// Initial is the state before the first event.
-func (w *Walk) Initial() State {
-	s := State{nodes: make([]progress, len(w.plan.Nodes)), waits: slices.Clone(w.waits), left: w.count}
-	for i := range w.plan.Nodes {
-		if w.selected[i] && s.waits[i] == 0 {
-			s.ready = append(s.ready, i)
-		}
-	}
-	return s
-}
-
-// Step applies one event of the journal. An event that cannot have happened in
-// this state is an error: the journal is not of this plan, or was changed.
-func (w *Walk) Step(s State, e record.Event) (State, []Command, error) {
-	if s.over {
-		return s, nil, fmt.Errorf("exec: %s after the end of the run", e.Type)
-	}
-	if s.begun == (e.Type == record.EventRunStarted) {
-		return s, nil, fmt.Errorf("exec: %s is out of place", e.Type)
-	}
-	switch e.Type {
-	case record.EventRunStarted:
-		s.begun = true
-	case record.EventNodeStarted:
-		i, err := w.expect(s, e, commanded)
-		if err != nil {
-			return s, nil, err
-		}
-		s.nodes[i] = running
-		return s, nil, nil
-	case record.EventNodeFinished:
-		i, err := w.expect(s, e, running)
-		if err != nil {
-			return s, nil, err
-		}
-		s = w.finish(s, i, e)
-	case record.EventCancel:
-		if s.failure == nil {
-			s.failure = record.Fail(record.ReasonCancelled, "the run was interrupted")
-		}
-		// What was commanded and not started will not be.
-		for i, p := range s.nodes {
-			if p == commanded {
-				s.nodes[i] = waiting
-				s.active--
-			}
-		}
-	case record.EventRunFinished:
-		s.over = true
-		return s, nil, nil
-	default:
-		return s, nil, fmt.Errorf("exec: the event %q is not known", e.Type)
-	}
-	s, commands := w.decide(s, e.ElapsedMS)
-	return s, commands, nil
-}
-
-func (w *Walk) expect(s State, e record.Event, want progress) (int, error) {
-	i, ok := w.index[e.Node]
-	if !ok || !w.selected[i] || s.nodes[i] != want {
-		return 0, fmt.Errorf("exec: %s of node %q is out of place", e.Type, e.Node)
-	}
-	return i, nil
-}
-
-func (w *Walk) finish(s State, i int, e record.Event) State {
-	s.active--
-	s.left--
-	if e.Usage != nil {
-		s.tokens, s.cost = add(s.tokens, e.Usage.Tokens), add(s.cost, e.Usage.CostMicroUSD)
-	}
-	if e.Status != record.StatusSucceeded {
-		s.nodes[i] = failed
-		if s.failure == nil {
-			s.failure = e.Failure
-			if s.failure == nil {
-				s.failure = record.Fail(record.ReasonRuntimeError, "node "+e.Node+" failed without a reason")
-			}
-		}
-		return s
-	}
-	s.nodes[i] = succeeded
-	for _, d := range w.dependents[i] {
-		if s.waits[d]--; s.waits[d] == 0 {
-			at := sort.SearchInts(s.ready, d)
-			s.ready = slices.Insert(s.ready, at, d)
-		}
-	}
-	return s
-}
-
-// decide says what comes next. One node runs at a time.
-func (w *Walk) decide(s State, elapsedMS int64) (State, []Command) {
-	if s.ended || s.active > 0 {
-		return s, nil
-	}
-	if s.failure == nil && len(s.ready) > 0 {
-		s.failure = w.overBudget(s, elapsedMS)
-	}
-	if s.failure == nil && len(s.ready) > 0 {
-		i := s.ready[0]
-		s.ready = s.ready[1:]
-		s.nodes[i] = commanded
-		s.active++
-		n := &w.plan.Nodes[i]
-		c := Command{Kind: StartNode, Node: n.ID, Index: i, Iteration: 1, Attempt: 1, WallSeconds: n.Budget.WallSeconds}
-		if rest := w.plan.Budget.WallSeconds - elapsedMS/1000; rest < c.WallSeconds {
-			c.WallSeconds, c.RunWall = rest, true
-		}
-		return s, []Command{c}
-	}
-	s.ended = true
-	end := Command{Kind: EndRun, Status: record.StatusSucceeded, Failure: s.failure}
-	switch {
-	case s.failure != nil && s.failure.Class == record.ClassCancelled:
-		end.Status = record.StatusCancelled
-	case s.failure != nil:
-		end.Status = record.StatusFailed
-	}
-	return s, []Command{end}
-}
-
-// overBudget is the failure of a run that has nothing left for another node.
-func (w *Walk) overBudget(s State, elapsedMS int64) *record.Failure {
-	b := w.plan.Budget
-	for _, d := range []struct {
-		name     string
-		limit    int64
-		observed int64
-		source   string
-	}{
-		{record.DimWall, b.WallSeconds, elapsedMS / 1000, record.SourceController},
-		{record.DimTokens, b.Tokens, s.tokens, record.SourceWorker},
-		{record.DimCost, b.CostMicroUSD, s.cost, record.SourceWorker},
-	} {
-		if n := d.observed; n > 0 && n >= d.limit {
-			f := record.Exceeded(record.ReasonBudgetExceeded, d.name, d.limit, n, d.source,
-				fmt.Sprintf("the run may spend %d %s: node %s was not started", d.limit, d.name, w.plan.Nodes[s.ready[0]].ID))
-			f.Class = record.ClassWorkflow
-			return f
-		}
-	}
-	return nil
-}
-
-// add adds what is known, and stays at the largest number.
-func add(sum int64, c record.Count) int64 {
-	if n, ok := c.Value(); ok {
-		return sum + min(max(n, 0), math.MaxInt64-sum)
-	}
-	return sum
-}
+func (w *Walk) Selected(index int) bool { return w.selected[w.top(w.unitOf[index])] }

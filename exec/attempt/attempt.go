@@ -45,10 +45,12 @@ type Runner struct {
 type Job struct {
 	ID        string // unique in the run: a-z, 0-9 and '-'
 	Node      *plan.Node
-	Iteration int64 // from 1
-	Attempt   int64 // from 1
-	Harness   *plan.Harness
+	Iteration int64            // from 1
+	Attempt   int64            // from 1
+	Budget    *plan.NodeBudget // what the attempt may spend; nil: the node's own
+	Harness   *plan.Harness    // nil of a check, as are the next two
 	Adapter   harness.Adapter
+	Model     *plan.Model // prices tokens where the worker names no cost; nil: nobody does
 	Runtime   sandbox.Runtime
 	Inputs    []Input
 	Wall      time.Duration
@@ -59,6 +61,7 @@ type Job struct {
 type Input struct {
 	Spec     plan.NodeInput
 	From     string
+	Source   string // what From came to where that is open, for the record
 	Artifact *Artifact
 }
 
@@ -93,6 +96,10 @@ func (r *Runner) Do(ctx context.Context, job *Job) (Outcome, error) {
 	}
 	begun := time.Now()
 	failure := a.checkInputs()
+	if failure != nil && job.Node.Kind == plan.NodeCheck && failure.Class == record.ClassSkill {
+		// A step that left out what its check reads did not pass it.
+		failure.Reason = record.ReasonCheckFailed
+	}
 	if failure == nil {
 		failure = a.sandboxed(ctx)
 	}
@@ -134,7 +141,7 @@ func (r *Runner) blank(job *Job) *record.Attempt {
 func (a *attempt) checkInputs() *record.Failure {
 	var failure *record.Failure
 	for _, in := range a.job.Inputs {
-		use := record.InputUse{Artifact: in.Spec.Artifact, From: in.From}
+		use := record.InputUse{Artifact: in.Spec.Artifact, From: in.From, Source: in.Source}
 		if in.Artifact == nil {
 			if in.Spec.Required && failure == nil {
 				failure = record.Fail(record.ReasonMissingArtifact, fmt.Sprintf("input %s: %s did not bring it", in.Spec.Artifact, in.From))
@@ -204,14 +211,30 @@ func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
 		defer cancel()
 		a.leftover(sb.Close(clean))
 	}()
-	failure := a.drive(ctx, sb)
+	var failure *record.Failure
+	if n.Kind == plan.NodeCheck {
+		failure = a.driveCheck(ctx, sb)
+	} else {
+		failure = a.drive(ctx, sb)
+	}
 	if err := a.recordFacts(sb.Facts()); err != nil && failure == nil {
 		failure = HostFailure("writing the spec", err)
 	}
 	if !a.rec.Dead || failure != nil && failure.Class == record.ClassCancelled {
 		return failure
 	}
+	if n.Kind == plan.NodeCheck && len(n.Outputs) == 0 {
+		return failure
+	}
 	return a.collect(ctx, sb.Output(), failure)
+}
+
+// budget is what the attempt may spend.
+func (a *attempt) budget() plan.NodeBudget {
+	if a.job.Budget != nil {
+		return *a.job.Budget
+	}
+	return a.job.Node.Budget
 }
 
 // leftover notes what a clean-up could not remove.

@@ -377,7 +377,7 @@ func TestPromotion(t *testing.T) {
 		t.Errorf("usage %+v", u)
 	}
 	dir := filepath.Join(l.runner.Folder.Dir, record.AttemptFolder("a", 1, 1))
-	for _, gone := range []string{"frozen", record.RejectedDir} {
+	for _, gone := range []string{record.PartialDir, record.RejectedDir} {
 		if _, err := os.Lstat(filepath.Join(dir, gone)); !os.IsNotExist(err) {
 			t.Errorf("%s is there: %v", gone, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,8 +74,8 @@ func about(list []record.Problem) string {
 // collect freezes the outputs, judges them, and promotes them if nothing
 // failed. What stays unpromoted is kept under rejected/.
 func (a *attempt) collect(ctx context.Context, output string, failure *record.Failure) *record.Failure {
-	b := a.job.Node.Budget
-	frozen := filepath.Join(a.dir, "frozen")
+	b := a.budget()
+	frozen := filepath.Join(a.dir, record.PartialDir)
 	// A worker that was killed may have left much; freezing it is bounded by the
 	// same limits, and goes on when the run is interrupted meanwhile.
 	clean, cancel := cleanup(ctx)
@@ -126,7 +127,7 @@ func (a *attempt) judge(result sandbox.Result) *record.Failure {
 			refused := slices.ContainsFunc(result.Refusals, func(r sandbox.Refusal) bool { return r.Artifact == c.Output.Artifact })
 			if refused {
 				out.State = record.OutputInvalid
-			} else if c.Output.Required != plan.Optional {
+			} else if c.Output.Required == plan.RequiredAlways {
 				failure = first(failure, record.Fail(record.ReasonMissingArtifact,
 					fmt.Sprintf("output %s: the worker left no %s", c.Output.Artifact, c.Output.Filename)))
 			}
@@ -149,7 +150,7 @@ func (a *attempt) judge(result sandbox.Result) *record.Failure {
 
 // refusal is the failure that a refusal of the collector stands for.
 func (a *attempt) refusal(r sandbox.Refusal, result sandbox.Result) *record.Failure {
-	b := a.job.Node.Budget
+	b := a.budget()
 	detail := text(fmt.Sprintf("%s: %s: %s", r.Path, r.Reason, r.Detail))
 	switch r.Reason {
 	case sandbox.RefusedTooLarge:
@@ -222,6 +223,7 @@ func (a *attempt) promote(result sandbox.Result) error {
 		}
 		art := Artifact{Tree: c.Files, Artifact: record.Artifact{Artifact: c.Output.Artifact, Filename: c.Output.Filename,
 			Kind: c.Output.Kind, Digest: c.Digest, Bytes: c.Bytes, Files: countFiles(c.Files)}}
+		art.Exec = !art.Directory() && len(c.Files) == 1 && c.Files[0].Mode == plan.ModeExecutable
 		if art.Directory() {
 			if err := PutTree(a.Store, c.Files, c.Digest); err != nil {
 				return err
@@ -233,12 +235,41 @@ func (a *attempt) promote(result sandbox.Result) error {
 	return nil
 }
 
+// tree is what a tree digest covers.
+type tree struct {
+	Files []plan.BundleFile `json:"files"`
+}
+
+// maxTreeBytes bounds a file list that is read again.
+const maxTreeBytes = 256 << 20
+
+// ArtifactOf makes an artifact from its record and the store alone.
+func ArtifactOf(store *sandbox.Store, rec record.Artifact) (*Artifact, error) {
+	a := &Artifact{Artifact: rec}
+	if a.Directory() {
+		data, err := store.ReadAll(rec.Digest, maxTreeBytes)
+		if err != nil {
+			return nil, err
+		}
+		var t tree
+		if err := plan.DecodeCanonical(data, &t); err != nil {
+			return nil, err
+		}
+		a.Tree = t.Files
+		return a, nil
+	}
+	mode := plan.ModeRegular
+	if rec.Exec {
+		mode = plan.ModeExecutable
+	}
+	a.Tree = []plan.BundleFile{{Path: path.Base(rec.Filename), Mode: mode, Bytes: rec.Bytes, Digest: rec.Digest}}
+	return a, nil
+}
+
 // PutTree stores the file list of a folder under the tree's own digest, so
 // that the folder can be read again from its digest alone.
 func PutTree(store *sandbox.Store, files []plan.BundleFile, digest string) error {
-	data, err := plan.EncodeCanonical(struct {
-		Files []plan.BundleFile `json:"files"`
-	}{files})
+	data, err := plan.EncodeCanonical(tree{files})
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,12 @@
 // So an error event before a final "settled" is no failure, a final "errored"
 // with exit code 0 is one, and so is exit code 1 after "settled".
 //
+// A check is a process without a worker: its exit code and what it wrote to
+// standard output are its result, whatever they are, and the controller judges
+// them. A check that cannot be run to its end (no such program, ended by a
+// signal) is check_error; one that passes its own limits keeps that reason, in
+// the class grader: the check is at fault, not the skill.
+//
 // The package knows no adapter by name. It imports plan, sandbox, harness and
 // exec/record (and the broker, once there is one); never compile.
 package attempt

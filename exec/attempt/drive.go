@@ -68,11 +68,11 @@ func (a *attempt) drive(ctx context.Context, sb sandbox.Sandbox) *record.Failure
 	st := &stream{
 		session: a.job.Adapter.Session(harness.SessionConfig{Harness: *a.job.Harness, Node: a.job.Node.ID,
 			Iteration: a.job.Iteration, Attempt: a.job.Attempt, Prompt: prompt}),
-		stdin: newStdin(), trace: files.trace, observe: a.job.Observe, budget: a.job.Node.Budget, want: *a.job.Harness,
+		stdin: newStdin(), trace: files.trace, observe: a.job.Observe, budget: a.budget(), want: *a.job.Harness, model: a.job.Model,
 		stop: halt.stop, finished: make(chan struct{}), done: make(chan struct{}), calls: map[string]bool{},
 	}
 	go st.run(pr)
-	end := a.supervise(ctx, sb, st, halt, sandbox.Stdio{
+	end := a.supervise(ctx, sb, st.finished, halt, sandbox.Stdio{
 		Stdin:  st.stdin,
 		Stdout: &stdout{kept: files.stdout, pipe: pw, max: MaxStdout, stop: halt.stop},
 		Stderr: files.stderr,
@@ -100,7 +100,8 @@ func (a *attempt) unstarted(ctx context.Context, sb sandbox.Sandbox, what string
 }
 
 // supervise runs the process until it ends or must end, and kills everything.
-func (a *attempt) supervise(ctx context.Context, sb sandbox.Sandbox, st *stream, halt *stopper, stdio sandbox.Stdio) (end ending) {
+// A process may live for the grace after finished is closed; nil is never.
+func (a *attempt) supervise(ctx context.Context, sb sandbox.Sandbox, finished <-chan struct{}, halt *stopper, stdio sandbox.Stdio) (end ending) {
 	clean, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	begun := time.Now()
@@ -117,7 +118,6 @@ func (a *attempt) supervise(ctx context.Context, sb sandbox.Sandbox, st *stream,
 	}()
 	wall := time.NewTimer(a.job.Wall)
 	defer wall.Stop()
-	finished := st.finished
 	var grace <-chan time.Time
 	for running := true; running; {
 		select {
@@ -157,12 +157,8 @@ func (a *attempt) kill(ctx context.Context, sb sandbox.Sandbox) error {
 	return sb.Kill(clean)
 }
 
-// verdict applies the order that the package documents to what happened before
-// the outputs are looked at.
-func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error) *record.Failure {
-	w := a.rec.Worker
-	failedExit := end.exited && end.exit.Code != 0 && !end.lingered
-	how := exitText(end)
+// hostVerdict is the failure of what the process itself did not do.
+func (a *attempt) hostVerdict(end ending, stopped *record.Failure, hostErr error) *record.Failure {
 	switch {
 	case end.cancelled:
 		return record.Fail(record.ReasonCancelled, "the run was interrupted")
@@ -178,8 +174,20 @@ func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error) *r
 		return f
 	case hostErr != nil:
 		return HostFailure("the record", hostErr)
-	case stopped != nil:
-		return stopped
+	}
+	return stopped
+}
+
+// verdict applies the order that the package documents to what happened before
+// the outputs are looked at.
+func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error) *record.Failure {
+	if f := a.hostVerdict(end, stopped, hostErr); f != nil {
+		return f
+	}
+	w := a.rec.Worker
+	failedExit := end.exited && end.exit.Code != 0 && !end.lingered
+	how := exitText(end)
+	switch {
 	case end.exit.OOM && (failedExit || w.Status == contract.NoStatus):
 		f := record.Fail(record.ReasonResourceExceeded+record.DimMemory, "the kernel killed a process of the attempt for memory; "+how)
 		f.Limit, f.Observed, f.Overshoot = record.Known(a.job.Node.Sandbox.Resources.MemoryBytes), record.Unknown, record.Unknown
@@ -195,6 +203,27 @@ func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error) *r
 		return workerFailure(record.ReasonWorkerError, "the final event says "+w.Status+", but "+how, w)
 	case a.job.Node.RequireActivation:
 		return record.Fail(record.ReasonActivationUnproven, "nothing proves that the worker activated the skill "+a.job.Node.Skill)
+	}
+	return a.unknownSpend()
+}
+
+// unknownSpend fails an attempt that spent somebody's money and does not say
+// how much, where there is a budget of it.
+func (a *attempt) unknownSpend() *record.Failure {
+	if h := a.job.Harness; h.TestStub || h.Provider == "" {
+		return nil
+	}
+	b := a.budget()
+	for _, d := range []struct {
+		name  string
+		limit int64
+		spent record.Count
+	}{{record.DimTokens, b.Tokens, a.rec.Usage.Tokens}, {record.DimCost, b.CostMicroUSD, a.rec.Usage.CostMicroUSD}} {
+		if d.limit > 0 && d.spent == record.Unknown {
+			f := record.Fail(record.ReasonBudgetExceeded+d.name, fmt.Sprintf("the node may spend %d %s, and its worker did not report how much it spent", d.limit, d.name))
+			f.Limit, f.Observed, f.Overshoot, f.Source = record.Known(d.limit), record.Unknown, record.Unknown, record.SourceWorker
+			return f
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/big"
 	"sync"
 
 	"foundry/exec/record"
@@ -26,6 +27,7 @@ type stream struct {
 	observe func(contract.Event)
 	budget  plan.NodeBudget
 	want    plan.Harness
+	model   *plan.Model           // nil: nobody prices
 	stop    func(*record.Failure) // the first failure ends the attempt
 
 	finished chan struct{} // closed at the final event
@@ -91,8 +93,8 @@ func (s *stream) event(ev contract.Event) {
 	case contract.UsageType:
 		t := s.check.Usage()
 		s.exceed(record.DimTokens, s.budget.Tokens, tokens(t))
-		if t.CostMicroUSD != nil {
-			s.exceed(record.DimCost, s.budget.CostMicroUSD, *t.CostMicroUSD)
+		if n, ok := s.cost(t).Value(); ok {
+			s.exceed(record.DimCost, s.budget.CostMicroUSD, n)
 		}
 	case contract.Finished:
 		s.once.Do(func() { close(s.finished) })
@@ -143,10 +145,36 @@ func (s *stream) usage() record.Usage {
 		u.CacheRead, u.CacheWrite = record.Known(t.CacheRead), record.Known(t.CacheWrite)
 		u.Tokens = record.Known(tokens(t))
 	}
-	if t.CostMicroUSD != nil {
-		u.CostMicroUSD = record.Known(*t.CostMicroUSD)
-	}
+	u.CostMicroUSD = s.cost(t)
 	return u
+}
+
+// cost is what the worker says, else its tokens at the plan's price. A free
+// model is priced 0; one without a price is unknown.
+func (s *stream) cost(t contract.Totals) record.Count {
+	if t.CostMicroUSD != nil {
+		return record.Known(*t.CostMicroUSD)
+	}
+	if s.model == nil || t.Messages == 0 {
+		return record.Unknown
+	}
+	p, sum := s.model.Price, new(big.Rat)
+	for _, part := range []struct {
+		tokens int64
+		price  string
+	}{{t.Input, p.Input}, {t.Output, p.Output}, {t.CacheRead, p.CacheRead}, {t.CacheWrite, p.CacheWrite}} {
+		price, ok := new(big.Rat).SetString(part.price)
+		if !ok {
+			return record.Unknown
+		}
+		// USD for a million tokens is micro-USD for one.
+		sum.Add(sum, price.Mul(price, new(big.Rat).SetInt64(part.tokens)))
+	}
+	up := new(big.Int).Add(sum.Num(), new(big.Int).Sub(sum.Denom(), big.NewInt(1)))
+	if up.Div(up, sum.Denom()); !up.IsInt64() {
+		return record.Unknown
+	}
+	return record.Known(up.Int64())
 }
 
 func (s *stream) worker() record.Worker {

@@ -2,29 +2,30 @@ package record
 
 // Attempt is attempt.json: one execution of one node in one sandbox.
 type Attempt struct {
-	FormatVersion int         `json:"format_version"`
-	Node          string      `json:"node"`
-	Iteration     int64       `json:"iteration"`
-	Attempt       int64       `json:"attempt"`
-	Status        string      `json:"status"`
-	Failure       *Failure    `json:"failure,omitempty"`
-	Started       string      `json:"started"`
-	Ended         string      `json:"ended"`
-	Invocation    *Invocation `json:"invocation,omitempty"`
-	Harness       *Harness    `json:"harness,omitempty"`
-	Fixture       *Bundle     `json:"fixture,omitempty"`
-	Activation    string      `json:"activation,omitempty"`
-	Worker        Worker      `json:"worker"`
-	Exit          *Exit       `json:"exit,omitempty"` // nil: the process never started, or its end was not seen
-	Dead          bool        `json:"dead"`           // everything of the attempt was shown to be gone
-	Usage         Usage       `json:"usage"`
-	Inputs        []InputUse  `json:"inputs"`
-	Outputs       []Output    `json:"outputs"`
-	Refused       []Refused   `json:"refused"` // what lay in the output folder and may not cross
-	Undeclared    Undeclared  `json:"undeclared"`
-	Stdout        Stream      `json:"stdout"`
-	Stderr        Stream      `json:"stderr"`
-	Sandbox       *Sandbox    `json:"sandbox,omitempty"`
+	FormatVersion int          `json:"format_version"`
+	Node          string       `json:"node"`
+	Iteration     int64        `json:"iteration"`
+	Attempt       int64        `json:"attempt"`
+	Status        string       `json:"status"`
+	Failure       *Failure     `json:"failure,omitempty"`
+	Started       string       `json:"started"`
+	Ended         string       `json:"ended"`
+	Invocation    *Invocation  `json:"invocation,omitempty"`
+	Harness       *Harness     `json:"harness,omitempty"`
+	Fixture       *Bundle      `json:"fixture,omitempty"`
+	Activation    string       `json:"activation,omitempty"`
+	Worker        Worker       `json:"worker"`
+	Exit          *Exit        `json:"exit,omitempty"` // nil: the process never started, or its end was not seen
+	Dead          bool         `json:"dead"`           // everything of the attempt was shown to be gone
+	Usage         Usage        `json:"usage"`
+	Check         *CheckResult `json:"check,omitempty"`
+	Inputs        []InputUse   `json:"inputs"`
+	Outputs       []Output     `json:"outputs"`
+	Refused       []Refused    `json:"refused"` // what lay in the output folder and may not cross
+	Undeclared    Undeclared   `json:"undeclared"`
+	Stdout        Stream       `json:"stdout"`
+	Stderr        Stream       `json:"stderr"`
+	Sandbox       *Sandbox     `json:"sandbox,omitempty"`
 }
 
 // States of the proof that a worker activated its skill.
@@ -56,6 +57,7 @@ type Exit struct {
 type InputUse struct {
 	Artifact string    `json:"artifact"`
 	From     string    `json:"from"`
+	Source   string    `json:"source,omitempty"` // what From came to where that is open: node:ID, or user-supplied
 	Digest   string    `json:"digest,omitempty"`
 	Schema   string    `json:"schema_digest,omitempty"`
 	Problems []Problem `json:"problems"`

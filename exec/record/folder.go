@@ -12,14 +12,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
 	"foundry/plan"
 )
 
 // Names in a run folder.
 const (
 	RunFile       = "run.json"
+	LockFile      = "lock"
 	EventsFile    = "events.jsonl"
 	PlanFile      = "plan.json"
 	StoreDir      = "store"
@@ -32,7 +31,8 @@ const (
 	StderrFile    = "stderr"
 	TraceFile     = "trace.jsonl"
 	RejectedDir   = "rejected"
-	maxFolderName = 200 // bytes; file systems allow 255
+	PartialDir    = "partial" // what an attempt that did not end was freezing
+	maxFolderName = 200       // bytes; file systems allow 255
 )
 
 // ErrNotEmpty is the error of Create for a folder that holds something.
@@ -42,8 +42,10 @@ var ErrNotEmpty = errors.New("record: the run folder is not empty: a run never w
 type Folder struct {
 	Dir    string // absolute
 	made   bool   // by Create
+	lock   *os.File
 	events *os.File
 	seq    int64
+	torn   int64 // where a torn last line starts, -1 if there is none
 }
 
 // Create makes a fresh run folder with mode 0700. One that exists must be an
@@ -73,7 +75,41 @@ func Create(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record: the journal cannot be made: %w", err)
 	}
-	return &Folder{Dir: dir, made: made, events: f}, nil
+	lock, err := takeLock(filepath.Join(dir, LockFile))
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Folder{Dir: dir, made: made, lock: lock, events: f, torn: -1}, nil
+}
+
+// Open takes over the folder of a run that another controller left, and reads
+// its journal. It changes nothing but the lock; the first Append cuts off a
+// line that the other one was writing when it was killed.
+func Open(dir string) (*Folder, []Event, error) {
+	if !filepath.IsAbs(dir) {
+		return nil, nil, fmt.Errorf("record: the run folder %s is not absolute", dir)
+	}
+	journal := filepath.Join(dir, EventsFile)
+	if info, err := os.Lstat(journal); err != nil || !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("record: %s is no run folder: there is no %s in it", dir, EventsFile)
+	}
+	lock, err := takeLock(filepath.Join(dir, LockFile))
+	if err != nil {
+		return nil, nil, err
+	}
+	events, size, err := readJournal(journal)
+	if err != nil {
+		return nil, nil, errors.Join(err, lock.Close())
+	}
+	f, err := os.OpenFile(journal, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return nil, nil, errors.Join(err, lock.Close())
+	}
+	out := &Folder{Dir: dir, lock: lock, events: f, seq: int64(len(events)), torn: -1}
+	if info, err := f.Stat(); err == nil && info.Size() > size {
+		out.torn = size
+	}
+	return out, events, nil
 }
 
 func takeEmpty(dir string) error {
@@ -94,14 +130,14 @@ func takeEmpty(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// Close closes the journal.
-func (f *Folder) Close() error { return f.events.Close() }
+// Close closes the journal and gives the folder up.
+func (f *Folder) Close() error { return errors.Join(f.events.Close(), f.lock.Close()) }
 
 // Discard closes the folder and removes what a run that never started left in
 // it; the folder too, if Create made it.
 func (f *Folder) Discard() error {
 	err := f.Close()
-	for _, name := range []string{EventsFile, PlanFile, StoreDir, WorkDir} {
+	for _, name := range []string{EventsFile, PlanFile, LockFile, StoreDir, WorkDir} {
 		err = errors.Join(err, os.RemoveAll(f.Path(name)))
 	}
 	if f.made {
@@ -122,6 +158,12 @@ func (f *Folder) Append(e Event) (Event, error) {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return e, err
+	}
+	if f.torn >= 0 {
+		if err := f.events.Truncate(f.torn); err != nil {
+			return e, fmt.Errorf("record: the journal's torn line cannot be cut off: %w", err)
+		}
+		f.torn = -1
 	}
 	if _, err := f.events.Write(append(line, '\n')); err != nil {
 		return e, fmt.Errorf("record: the journal cannot be written: %w", err)
@@ -145,8 +187,16 @@ func writeCanonical(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("record: %s: %w", filepath.Base(path), err)
 	}
-	if err := renameio.WriteFile(path, data, 0o600); err != nil {
-		return fmt.Errorf("record: %s cannot be written: %w", filepath.Base(path), err)
+	// Written aside and renamed: a reader, and a killed controller, sees the old
+	// file or the new one. There is no fsync (the record outlives a killed
+	// process, not a power cut), and the name is fixed, so that nothing piles up.
+	tmp := path + ".new"
+	err = os.WriteFile(tmp, data, 0o600)
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return fmt.Errorf("record: %s cannot be written: %w", filepath.Base(path), errors.Join(err, os.Remove(tmp)))
 	}
 	return nil
 }

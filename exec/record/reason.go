@@ -10,6 +10,11 @@ const (
 	StatusCancelled  = "cancelled"
 	StatusSkipped    = "skipped"     // of a node: decided against, such as a later alternative
 	StatusNotReached = "not_reached" // of a node: the walk ended, or was to end, before it
+	// StatusNotAccepted is of an alternative that ended well and whose outputs the
+	// branch did not accept.
+	StatusNotAccepted = "not_accepted"
+	// StatusUnsupported is of a check whose tool the policy waives: never green.
+	StatusUnsupported = "unsupported"
 )
 
 // Classes of a failure: who has to act on it.
@@ -31,6 +36,7 @@ const (
 	ReasonActivationUnproven  = "activation_unproven"
 	ReasonResourceExceeded    = "resource_exceeded:" // DimMemory DimPIDs DimStdout DimDisk
 	ReasonBudgetExceeded      = "budget_exceeded:"   // DimWall DimTurns DimToolCalls DimTokens DimCost DimOutputBytes DimOutputFiles
+	ReasonCheckFailed         = "check_failed"       // a blocking check ran and does not hold
 	ReasonPredicateError      = "predicate_error"
 	ReasonLoopExhausted       = "loop_exhausted"
 	ReasonBranchUnaccepted    = "branch_unaccepted"
@@ -71,6 +77,7 @@ const (
 	SourceController = "controller" // this program's clock or counter
 	SourceSandbox    = "sandbox"    // the runtime, the kernel
 	SourceArtifact   = "artifact"   // the frozen bytes
+	SourceCheck      = "check"      // a check's process
 )
 
 // ClassOf is the class of a reason as a node meets it. A budget of the run and
@@ -83,7 +90,7 @@ func ClassOf(reason string) string {
 	}
 	switch reason {
 	case ReasonMissingArtifact, ReasonInvalidArtifact, ReasonProvenanceMismatch, ReasonWorkerError,
-		ReasonNoFinalEvent, ReasonActivationUnproven, ReasonPredicateError:
+		ReasonNoFinalEvent, ReasonActivationUnproven, ReasonCheckFailed, ReasonPredicateError:
 		return ClassSkill
 	case ReasonLoopExhausted, ReasonBranchUnaccepted:
 		return ClassWorkflow

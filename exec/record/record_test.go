@@ -24,10 +24,12 @@ var update = flag.Bool("update", false, "write schema.json anew")
 // words are the closed sets of the string fields, by JSON name.
 var words = map[string][]string{
 	"Run.status":        {StatusRunning, StatusSucceeded, StatusFailed, StatusCancelled},
-	"Node.status":       {StatusRunning, StatusSucceeded, StatusFailed, StatusSkipped, StatusNotReached},
+	"Node.status":       {StatusRunning, StatusSucceeded, StatusFailed, StatusSkipped, StatusNotReached, StatusNotAccepted, StatusUnsupported},
+	"Loop.status":       {StatusRunning, StatusSucceeded, StatusFailed, StatusNotReached},
+	"Branch.status":     {StatusRunning, StatusSucceeded, StatusFailed, StatusNotReached},
 	"AttemptRef.status": {StatusRunning, StatusSucceeded, StatusFailed},
 	"Failure.class":     {ClassSkill, ClassWorkflow, ClassInfrastructure, ClassGrader, ClassCancelled},
-	"Failure.source":    {SourceWorker, SourceController, SourceSandbox, SourceArtifact},
+	"Failure.source":    {SourceWorker, SourceController, SourceSandbox, SourceArtifact, SourceCheck},
 	"Probe.status":      {ProbeNotRun},
 }
 

@@ -22,6 +22,9 @@ type Run struct {
 	Fixtures      []Bundle     `json:"fixtures"` // recorded files that a test stub may copy
 	Probes        []Probe      `json:"probes"`
 	Nodes         []Node       `json:"nodes"` // in the plan's order
+	Loops         []Loop       `json:"loops"`
+	Branches      []Branch     `json:"branches"`
+	Resumed       int64        `json:"resumed,omitempty"` // how often a controller took the run over
 	Leftovers     []string     `json:"leftovers,omitempty"`
 }
 
@@ -66,8 +69,40 @@ type Node struct {
 	Harness    *Harness     `json:"harness,omitempty"`
 	Fixture    *Bundle      `json:"fixture,omitempty"`
 	Usage      Usage        `json:"usage"`
-	Outputs    []Artifact   `json:"outputs"` // promoted, in the plan's order
+	Outputs    []Artifact   `json:"outputs"` // promoted by the last attempt that succeeded, in the plan's order
+	Check      *CheckResult `json:"check,omitempty"`
 	Attempts   []AttemptRef `json:"attempts"`
+}
+
+// Loop is a loop and how it ended.
+type Loop struct {
+	ID            string   `json:"id"`
+	Status        string   `json:"status"`
+	Iterations    int64    `json:"iterations"` // begun
+	MaxIterations int64    `json:"max_iterations"`
+	Decided       string   `json:"decided,omitempty"` // the last evaluation of its predicate
+	Failure       *Failure `json:"failure,omitempty"`
+}
+
+// UserSupplied is the Accepted of a branch that fell back to its declared
+// input.
+const UserSupplied = "user-supplied"
+
+// Branch is a branch and how it ended.
+type Branch struct {
+	ID       string   `json:"id"`
+	Status   string   `json:"status"`
+	Accepted string   `json:"accepted,omitempty"` // node id, or UserSupplied
+	Tried    []Tried  `json:"tried"`
+	Failure  *Failure `json:"failure,omitempty"`
+}
+
+// Tried is one alternative that was tried, and why it was accepted or not.
+type Tried struct {
+	Node      string `json:"node"`
+	Iteration int64  `json:"iteration"`
+	Accepted  bool   `json:"accepted"`
+	Why       string `json:"why"`
 }
 
 // Invocation is the identity of the skill that was invoked.
@@ -105,6 +140,7 @@ type Artifact struct {
 	Digest   string `json:"digest"` // of the file, or of the folder's canonical file list
 	Bytes    int64  `json:"bytes"`
 	Files    int64  `json:"files"`
+	Exec     bool   `json:"executable,omitempty"` // of a file
 }
 
 // AttemptRef points to the folder of an attempt.
