@@ -12,8 +12,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"foundry/plan"
 	"foundry/sandbox"
@@ -36,9 +39,24 @@ type program struct {
 
 var _ sandbox.Runtime = (*Runtime)(nil)
 
-// New returns a runtime. It holds nothing that must be freed.
+// New returns a runtime. It holds nothing that must be freed. What this process
+// was started with beyond the standard streams is kept from the processes that
+// it starts.
 func New() *Runtime {
+	keepDescriptors()
 	return &Runtime{programs: map[string]program{}}
+}
+
+// keepDescriptors marks every open descriptor as one that a new program does
+// not get. Go opens its own so; those that a shell or a CI runner left open are
+// not.
+func keepDescriptors() {
+	entries, _ := os.ReadDir("/dev/fd") // where there is none, nothing can be done
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
 }
 
 // Mode implements sandbox.Runtime.

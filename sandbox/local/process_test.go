@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"foundry/plan"
 	"foundry/sandbox"
 )
@@ -252,6 +254,27 @@ type slow struct{ buf bytes.Buffer }
 func (s *slow) Write(b []byte) (int, error) {
 	time.Sleep(20 * time.Millisecond)
 	return s.buf.Write(b)
+}
+
+// TestDescriptorsStay: what a shell left open for this process is not the
+// worker's.
+func TestDescriptorsStay(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("open descriptors are seen in /proc alone")
+	}
+	var pipe [2]int
+	if err := unix.Pipe(pipe[:]); err != nil { // inherited unless somebody says otherwise
+		t.Fatal(err)
+	}
+	defer unix.Close(pipe[0])
+	defer unix.Close(pipe[1])
+	b := prepare(t, task(t, tool(t, "sh"), "-c", fmt.Sprintf("[ ! -e /proc/self/fd/%d ] && [ ! -e /proc/self/fd/%d ]", pipe[0], pipe[1])))
+	if err := b.Start(t.Context(), sandbox.Stdio{}); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := b.Wait(t.Context()); err != nil || exit.Code != 0 {
+		t.Errorf("exit %+v, %v", exit, err)
+	}
 }
 
 func TestStartFails(t *testing.T) {

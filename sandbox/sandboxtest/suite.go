@@ -32,10 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) sandbox.Runtime, exe string) {
 			t.Errorf("closing the runtime: %v", err)
 		}
 	})
-	for _, c := range []struct {
-		name string
-		test func(*suite, *testing.T)
-	}{
+	for _, c := range append([]suiteCase{
 		{"staging", (*suite).staging},
 		{"output", (*suite).output},
 		{"environment", (*suite).environment},
@@ -69,10 +66,18 @@ func Run(t *testing.T, open func(t *testing.T) sandbox.Runtime, exe string) {
 		{"output files", (*suite).outputFiles},
 		{"places", (*suite).places},
 		{"secrets", (*suite).secrets},
-	} {
+	}, platformCases...) {
 		t.Run(c.name, func(t *testing.T) { c.test(s, t) })
 	}
 }
+
+type suiteCase struct {
+	name string
+	test func(*suite, *testing.T)
+}
+
+// platformCases are those that one system alone can run.
+var platformCases []suiteCase
 
 type suite struct {
 	runtime  sandbox.Runtime
