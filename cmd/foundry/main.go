@@ -105,7 +105,7 @@ func (a *app) root() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(a.planCommand(), a.showCommand(), a.validateCommand(), a.applyCommand())
+	root.AddCommand(a.planCommand(), a.showCommand(), a.validateCommand(), a.applyCommand(), a.imageCommand())
 	return root
 }
 
