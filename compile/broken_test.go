@@ -9,7 +9,7 @@ import (
 )
 
 func brokenPipelines() []broken {
-	return slices.Concat(brokenHarnesses(), brokenOverrides(), brokenInputs(), brokenLayouts(), brokenFlows(), brokenChecks(), brokenRuns())
+	return slices.Concat(brokenHarnesses(), brokenOverrides(), brokenInputs(), brokenLayouts(), brokenFlows(), brokenChecks(), brokenPredicates(), brokenRuns())
 }
 
 // dash is a digest that no image has.
@@ -198,6 +198,11 @@ func brokenFlows() []broken {
 			p.branch("pick", "b1", "b2")
 		}), first + accept + "}\n"},
 		{"flow: a sibling alternative's output", sibling, first + accept + "}\n"},
+		{"flow: written before, and by one alternative", with(newPipe().phase("a", []string{"x", "draft"}, nil), func(p *pipe) {
+			p.skill("b1", []string{"both", "draft"}, []string{"x"})
+			p.skill("b2", []string{"both"}, []string{"x"})
+			p.branch("pick", "b1", "b2").phase("c", []string{"z"}, []string{"draft"})
+		}), first + accept + "}\n"},
 		{"flow: no producer in a loop of one", one().loop("l", []string{"d"}, []string{"q"}), first + loop("l", "")},
 		{"flow: no producer in a loop of two", one().loop("l", []string{"d"}, []string{"q"}).loop("m", []string{"e"}, []string{"d"}), first + loop("both", "  phases = [\"l\", \"m\"]\n")},
 		{"flow: inputs not declared in a branch", with(one(), func(p *pipe) {
@@ -265,7 +270,7 @@ func brokenChecks() []broken {
 		{"check: an alternative's and its branch's", fork(), first + "branch \"pick\" {\n  accept = check.good.exit_code == 0\n  check \"good\" { argv = [\"lint\"] }\n  phase \"b1\" {\n    check \"good\" { argv = [\"lint\"] }\n  }\n}\n"},
 		{"check: ambiguous in a loop", rounds(), first + "loop \"both\" {\n  phases         = [\"l\", \"m\"]\n  max_iterations = 3\n  until          = check.good.exit_code == 0\n  phase \"l\" {\n    check \"good\" { argv = [\"lint\"] }\n  }\n  phase \"m\" {\n    check \"good\" { argv = [\"lint\"] }\n  }\n}\n"},
 		{"check: assert is no question", one(), check("argv = [\"lint\"]\n    assert = check.good.exit_code")},
-		{"check: assert over a path variable", one(), check("argv = [\"lint\"]\n    assert = check.good.stdout == var.where") + "variable \"where\" {\n  type    = path\n  default = \"skills\"\n}\n"},
+		{"check: assert over a path variable", one(), check("argv = [\"lint\"]\n    assert = check.good.stdout == var.where") + "\nvariable \"where\" {\n  type    = path\n  default = \"skills\"\n}\n"},
 		{"check: shell behind a wrapper", one(), check(`argv = ["timeout", "5", "sh", "-c", "true"]`)},
 		{"check: a file name that starts a shell", one(), check(`argv = ["/bin/bash"]`)},
 		{"validator: no tool", verified("output"), first},
@@ -357,4 +362,60 @@ func brokenRuns() []broken {
 		{"sandbox: too much memory", one(), first + "sandbox { memory = \"64TiB\" }\n"},
 		{"submit attempts: too many", one(), "phase \"a\" {\n  inputs          = []\n  submit_attempts = 100\n}\n"},
 	}
+}
+
+func brokenPredicates() []broken {
+	var out []broken
+	for _, until := range []string{
+		`output.doc`,
+		`check.next`,
+		`check.next.exitcode == 0`,
+		`check.next.exit_code.x == 0`,
+		`check.next.stdout.x == ""`,
+		`output.doc.json.a[0.5] == 1`,
+		`output.doc.json.*.a == 1`,
+		`output.doc.json[*].a == 1`,
+		`(output.doc).json.a == 1`,
+		`-output.doc.json.n == 1`,
+		`iteration && output.doc.exists`,
+		`!iteration`,
+		`"a-${iteration}" == "a-1"`,
+		`length(output.doc.json.a, 1) == 1`,
+		`exists(iteration >= 1)`,
+		`exists(1)`,
+		`contains(["a", 1], output.notes.lines)`,
+		`contains(iteration, 1)`,
+		`contains(check.next.stdout, 1)`,
+		`matches(check.next.stdout, output.doc.json.p)`,
+		`matches(iteration, "x")`,
+		`matches(check.nxt.stdout, "x")`,
+		`alltrue(output.doc.json.a)`,
+		`alltrue([for r in output.doc.json.a : alltrue([for q in r.b : q.c])])`,
+		`alltrue([for r in iteration : r.b])`,
+		`alltrue([for r in output.doc.json.a : 1])`,
+		`alltrue([for k, r in output.doc.json.a : r.b])`,
+		`worker.state == "settled"`,
+		`worker.status == true`,
+		`local.missing == output.doc.json.a`,
+		`output.doc.json.a == local.list`,
+		`[1, 2] == output.doc.json.a`,
+		`output-doc.exists`,
+		`output.doc.json.a == 1e400`,
+		`output.doc.json.a == 1 / 2`,
+		`output.doc.json.a == "x" ? true : false`,
+		`upper(output.doc.json.a) == "X"`,
+		`var.where == output.doc.json.a`,
+		`input.in.exists`,
+		`null`,
+	} {
+		p, policy := loopWith(until)
+		policy = strings.Replace(policy, "word  = \"done\"", "word  = \"done\"\n  list  = [1]", 1) + "\nvariable \"where\" {\n  type    = path\n  default = \"skills\"\n}\n"
+		out = append(out, broken{"predicate: " + until, p, policy})
+	}
+	several := rounds()
+	return append(out,
+		broken{"predicate: one worker of several", several, first + "loop \"both\" {\n  phases         = [\"l\", \"m\"]\n  max_iterations = 3\n  until          = worker.status == \"settled\"\n}\n"},
+		broken{"predicate: iteration of a branch", fork(), first + "branch \"pick\" { accept = iteration > 1 }\n"},
+		broken{"predicate: an alternative's own check", fork(), first + "branch \"pick\" {\n  accept = check.good.exit_code == 0\n  phase \"b1\" {\n    check \"good\" { argv = [\"good\"] }\n  }\n}\n"},
+	)
 }

@@ -163,19 +163,10 @@ func (c *compiler) checkFilenames(s *step) {
 		if other, ok := seen[key]; ok {
 			c.diags.Errorat(s.skill.Produces[i].At, "Outputs collide", fmt.Sprintf(
 				"`%s` writes `%s` as %q and `%s` as %q: on some file systems they are one file. Give one of them another `filename` in an `output` block.",
-				s.id, other, filenameOf(s, other), o.Artifact, o.Filename))
+				s.id, other, outputOf(s, other).Filename, o.Artifact, o.Filename))
 		}
 		seen[key] = o.Artifact
 	}
-}
-
-func filenameOf(s *step, artifact string) string {
-	for _, o := range s.outputs {
-		if o.Artifact == artifact {
-			return o.Filename
-		}
-	}
-	return ""
 }
 
 func (c *compiler) oneOf(t policy.Text, name string, words ...string) {

@@ -232,11 +232,17 @@ func (l *lowering) fact(t hcl.Traversal, e hclsyntax.Expression) (plan.Expr, val
 		}
 		return factExpr(plan.Fact{Source: plan.FactWorker, Field: "status"}), typeString
 	}
-	if i := strings.IndexByte(root, '-'); i > 0 {
-		switch root[:i] {
-		case "iteration", "output", "check", "worker", "var", "local":
-			return l.failAt(at, "Unknown fact", fmt.Sprintf("%s is one name: names may hold dashes in HCL. To subtract, write %s - %s with spaces; but a predicate does no arithmetic, so move the number to the other side.", quote(root), root[:i], root[i+1:]))
+	if word, rest, dashed := strings.Cut(root, "-"); dashed {
+		one := quote(root) + " is one name: names may hold dashes in HCL. "
+		switch word {
+		case "iteration", "var", "local":
+			return l.failAt(at, "Unknown fact", fmt.Sprintf("%sTo subtract, write %s - %s with spaces; but a predicate does no arithmetic, so move the number to the other side.", one, word, rest))
+		case "output", "check", "worker":
+			return l.failAt(at, "Unknown fact", fmt.Sprintf("%sWrite %s.%s.", one, word, rest))
 		}
+	}
+	if root == "worker" {
+		return l.failAt(at, "Unknown fact", "Of a worker a predicate knows worker.status alone.")
 	}
 	words := []string{"output", "check", "iteration", "worker", "var", "local"}
 	return l.failAt(at, "Unknown fact", "A predicate knows output.ARTIFACT, check.NAME, iteration and worker.status; "+quote(strings.Join(steps, "."))+" is none of them. "+hint(root, words))

@@ -56,10 +56,12 @@ func hint(word string, candidates []string) string {
 	switch {
 	case len(sorted) == 0:
 		return "There is none."
+	case len(sorted) == 1:
+		return "There is " + list(sorted) + "."
 	case len(sorted) > 12:
 		return fmt.Sprintf("There are %s and %d more.", list(sorted[:12]), len(sorted)-12)
 	}
-	return "There is " + list(sorted) + "."
+	return "There are " + list(sorted) + "."
 }
 
 // sortedSet returns a sorted copy without repeats; never nil.
