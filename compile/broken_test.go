@@ -228,6 +228,8 @@ func brokenFlows() []broken {
 		{"flow: one alternative may leave it out", fork(), first + accept + "  phase \"b2\" {\n    output \"both\" { required = \"optional\" }\n  }\n}\n"},
 		{"flow: at_end output read within the body", one().loop("l", []string{"d"}, []string{"x"}).loop("m", []string{"e"}, []string{"d"}),
 			first + loop("both", "  phases = [\"l\", \"m\"]\n  phase \"l\" {\n    output \"d\" { required = \"at_end\" }\n  }\n")},
+		{"flow: carried output that may be missing", newPipe().phase("a", []string{"d"}, nil).loop("l", []string{"d", "e"}, []string{"d"}),
+			first + loop("l", "  output \"d\" { required = \"at_end\" }\n")},
 		{"flow: carried in two forms", one().phase("s", []string{"d=d.md"}, []string{"x"}).loop("l", []string{"d"}, []string{"d"}), first + loop("l", "")},
 		{"flow: at_end outside a loop", one(), out(`required = "at_end"`)},
 		{"flow: required is no word", one(), out(`required = "allways"`)},

@@ -288,7 +288,8 @@ func describeFrom(from string) string {
 func (c *compiler) bindOne(f *flow, s *step, r consumed, carrier *step, accepted bool) (plan.NodeInput, bool) {
 	in := plan.NodeInput{Artifact: r.id, From: plan.FromNone, Required: true}
 	own := r.prov != nil && slices.ContainsFunc(s.outputs, func(o plan.NodeOutput) bool { return o.Artifact == r.id })
-	accepted = accepted || own || carrier != nil || c.optionalEverywhere(r.id)
+	said := accepted || c.optionalEverywhere(r.id)
+	accepted = said || own || carrier != nil
 	var form plan.NodeOutput
 	switch p := f.latest[r.id]; {
 	case p != nil:
@@ -316,8 +317,16 @@ func (c *compiler) bindOne(f *flow, s *step, r consumed, carrier *step, accepted
 	}
 	if carrier != nil {
 		in.CarriedFrom = carrier.id
-		if next := outputOf(carrier, r.id); in.From != plan.FromNone {
+		next := outputOf(carrier, r.id)
+		if in.From != plan.FromNone {
 			c.carriedForm(s, r, cmp.Or(form.Kind, in.Kind), next.Kind)
+		}
+		// Later iterations read what the one before wrote, and nothing older.
+		if in.Required && (next.Required == plan.Optional || next.Required == plan.RequiredAtEnd) {
+			in.Required = false
+			if !said {
+				c.maybeMissing(s, r, &produced{by: carrier, output: next})
+			}
 		}
 	}
 	if form.Artifact != "" {

@@ -237,6 +237,9 @@ func flows(t *rapid.T, p *plan.Plan) {
 			if in.Required && !sure {
 				t.Fatalf("%s requires %s of %s, which may be missing", n.ID, in.Artifact, in.From)
 			}
+			if next := outputs[[2]string{in.CarriedFrom, in.Artifact}]; in.CarriedFrom != "" && in.Required && next != plan.RequiredAlways {
+				t.Fatalf("%s requires %s of the iteration before, where it is due %s", n.ID, in.Artifact, next)
+			}
 			if in.CarriedFrom != "" && (loopOf[in.CarriedFrom] == nil || loopOf[in.CarriedFrom] != loopOf[n.ID] || outputs[[2]string{in.CarriedFrom, in.Artifact}] == "") {
 				t.Fatalf("%s carries %s from %s, which is not in its loop or does not write it", n.ID, in.Artifact, in.CarriedFrom)
 			}
