@@ -18,6 +18,7 @@ import (
 	"foundry/cmd/foundry/internal/closure"
 	"foundry/cmd/foundry/internal/view"
 	"foundry/exec"
+	"foundry/exec/record"
 
 	"foundry/plan"
 	"foundry/sandbox"
@@ -27,11 +28,16 @@ import (
 
 // applyFlags are the flags of apply that are no compile inputs.
 type applyFlags struct {
-	yes        bool
-	roots      []string
-	through    string
-	runDir     string
-	containerd string
+	yes         bool
+	roots       []string
+	through     string
+	runDir      string
+	containerd  string
+	resume      string
+	parallelism int
+	keepGoing   bool
+	trials      int
+	progress    string
 }
 
 func (a *app) applyCommand() *cobra.Command {
@@ -41,52 +47,70 @@ func (a *app) applyCommand() *cobra.Command {
 		Use:   "apply POLICY|PLAN|DIR",
 		Short: "Run a plan, and nothing else",
 		Long: "Run a plan: compiled from a policy in one go, read from a closure, or from a plan file whose bytes\n" +
-			"--root names. Each step runs in a sandbox of its own; only declared, validated artifacts cross.",
-		Args: cobra.ExactArgs(1),
+			"--root names. Each step runs in a sandbox of its own; only declared, validated artifacts cross.\n" +
+			"--resume RUN goes on with a run that was cancelled, killed or failed; it needs no other argument.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if af.resume != "" && len(args) == 0 {
+				return nil
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.apply(cmd.Context(), args[0], &f, &af)
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return a.apply(cmd.Context(), name, &f, &af)
 		},
 	}
 	f.add(cmd)
 	fl := cmd.Flags()
 	fl.BoolVar(&af.yes, "yes", false, "do not ask")
 	fl.StringArrayVar(&af.roots, "root", nil, "`NAME=DIR` with the bytes of a bundle of a plan file, or of a class of them (repeatable)")
-	fl.StringVar(&af.through, "through", "", "stop after the step `ID`")
+	fl.StringVar(&af.through, "through", "", "stop after the step, loop or branch `ID`")
 	fl.StringVar(&af.runDir, "run-dir", "", "new or empty `DIR` for the record; default: a fresh private folder")
+	fl.StringVar(&af.resume, "resume", "", "go on with the run in the folder `RUN`")
+	fl.IntVar(&af.parallelism, "parallelism", 1, "`N` steps may run side by side, where their needs allow it")
+	fl.BoolVar(&af.keepGoing, "keep-going", false, "run what does not need a step that failed")
+	fl.IntVar(&af.trials, "trials", 1, "`N` independent runs, and how many of them succeeded")
+	fl.StringVar(&af.progress, "progress", "auto", "`FORM` of the progress on standard error: auto, plain, json or none")
 	fl.StringVar(&af.containerd, "containerd", os.Getenv("CONTAINERD_ADDRESS"), "`ADDRESS` of a system containerd; default: an embedded one")
 	return cmd
 }
 
-func (a *app) apply(ctx context.Context, name string, f *compileFlags, af *applyFlags) error {
-	roots := []closure.Root{}
-	for _, r := range af.roots {
-		root, err := closure.ParseRoot(r)
-		if err != nil {
-			return usage("%w", err)
-		}
-		roots = append(roots, root)
+// check refuses flags that do not go together.
+func (af *applyFlags) check() error {
+	switch {
+	case af.parallelism < 1 || af.parallelism > 1024:
+		return usage("--parallelism is %d; it is a number from 1 to 1024", af.parallelism)
+	case af.trials < 1 || af.trials > 10000:
+		return usage("--trials is %d; it is a number from 1 to 10000", af.trials)
+	case af.resume != "" && (af.runDir != "" || len(af.roots) > 0 || af.trials > 1):
+		return usage("--resume names the run folder, which holds its plan and its bytes: leave out --run-dir, --root and --trials")
 	}
-	s, err := a.load(name, f, roots)
+	switch af.progress {
+	case "auto", "plain", "json", "none":
+		return nil
+	}
+	return usage("--progress %q is unknown: it is auto, plain, json or none", af.progress)
+}
+
+func (a *app) apply(ctx context.Context, name string, f *compileFlags, af *applyFlags) error {
+	if err := af.check(); err != nil {
+		return err
+	}
+	s, err := a.toRun(name, f, af)
 	if err != nil {
 		return err
 	}
 	if s.policy == "" && f.used() {
-		return usage("%s is a plan: variables and overrides are inputs of a compilation and change nothing of it; leave them out, or apply the policy", name)
+		return usage("a plan is run as it was compiled: variables and overrides are inputs of a compilation and change nothing of it; leave them out, or apply the policy")
 	}
-	if err := a.confirm(s, af.yes); err != nil {
+	if err := a.confirm(s, af); err != nil {
 		return err
-	}
-	executable, err := os.Executable()
-	if err != nil {
-		return &exitError{exitInfrastructure, err}
-	}
-	runDir, err := runFolder(af.runDir)
-	if err != nil {
-		return &exitError{exitInfrastructure, err}
 	}
 	runtimes, err := openRuntimes(ctx, s.plan, af)
 	if err != nil {
-		removeEmpty(runDir, af.runDir)
 		return &exitError{exitInfrastructure, err}
 	}
 	defer func() {
@@ -96,23 +120,113 @@ func (a *app) apply(ctx context.Context, name string, f *compileFlags, af *apply
 			}
 		}
 	}()
-	progress := view.NewProgress(a.stderr, s.plan)
-	run, err := exec.Run(ctx, exec.Options{
-		Plan: s.plan, PlanBytes: s.encoded, Blobs: s.blobs, RunDir: runDir, Runtimes: runtimes, Adapters: adapters(),
-		Through: af.through, Executable: executable, Version: version, Observe: progress.Event, Now: time.Now, Nonce: nonce,
-	})
-	code := exec.ExitCode(run, err)
-	if err != nil {
-		removeEmpty(runDir, af.runDir)
-		return &exitError{code, err}
+	if af.trials > 1 {
+		return a.trials(ctx, s, af, runtimes)
 	}
-	if err := view.Outcome(a.stdout, run, runDir); err != nil {
+	dir := af.runDir
+	if af.resume != "" {
+		dir = af.resume
+	}
+	run, dir, err := a.runOnce(ctx, s, af, runtimes, dir)
+	if err != nil {
+		return err
+	}
+	if err := view.Outcome(a.stdout, run, dir); err != nil {
 		return &exitError{exitInfrastructure, err}
 	}
-	if code != exitOK {
+	if code := exec.ExitCode(run, nil); code != exitOK {
 		return &exitError{code: code}
 	}
 	return nil
+}
+
+// toRun finds the plan and its bytes.
+func (a *app) toRun(name string, f *compileFlags, af *applyFlags) (*source, error) {
+	if af.resume != "" && name == "" {
+		return resumed(af.resume)
+	}
+	roots := []closure.Root{}
+	for _, r := range af.roots {
+		root, err := closure.ParseRoot(r)
+		if err != nil {
+			return nil, usage("%w", err)
+		}
+		roots = append(roots, root)
+	}
+	return a.load(name, f, roots)
+}
+
+// resumed is the plan of a run folder, with the bytes in its own store.
+func resumed(dir string) (*source, error) {
+	name := filepath.Join(dir, record.PlanFile)
+	encoded, err := closure.ReadPlanFile(name)
+	if err != nil {
+		return nil, usage("%s is no run: %w", dir, err)
+	}
+	p, err := plan.Decode(encoded)
+	if err != nil {
+		return nil, usage("%s: %w", name, err)
+	}
+	blobs, err := sandbox.OpenStoreReadOnly(filepath.Join(dir, record.StoreDir))
+	if err != nil {
+		return nil, usage("%s is no run: %w", dir, err)
+	}
+	return checked(name, &source{plan: p, encoded: encoded, blobs: blobs})
+}
+
+// runOnce executes the plan into one run folder and tells its progress.
+func (a *app) runOnce(ctx context.Context, s *source, af *applyFlags, runtimes map[string]sandbox.Runtime, dir string) (*record.Run, string, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, "", &exitError{exitInfrastructure, err}
+	}
+	runDir, err := runFolder(dir)
+	if err != nil {
+		return nil, "", &exitError{exitInfrastructure, err}
+	}
+	progress := view.NewProgress(a.stderr, s.plan, a.progressForm(af.progress))
+	defer progress.Close()
+	indexed := false
+	run, err := exec.Run(ctx, exec.Options{
+		Plan: s.plan, PlanBytes: s.encoded, Blobs: s.blobs, RunDir: runDir, Runtimes: runtimes, Adapters: adapters(),
+		Through: af.through, Resume: af.resume != "", Parallelism: af.parallelism, KeepGoing: af.keepGoing,
+		Executable: executable, Version: version, Now: time.Now, Nonce: nonce,
+		Observe: func(e record.Event) {
+			if !indexed && e.Type == record.EventRunStarted {
+				indexed = true
+				remember(e.Run, runDir)
+			}
+			progress.Event(e)
+		},
+		ObserveWorker: progress.Worker,
+	})
+	if err != nil {
+		if dir == "" {
+			os.Remove(runDir) // only if nothing used it
+		}
+		return nil, runDir, &exitError{exec.ExitCode(run, err), err}
+	}
+	return run, runDir, nil
+}
+
+// progressForm is what the user asked for, or what standard error can show.
+func (a *app) progressForm(word string) view.ProgressForm {
+	switch word {
+	case "json":
+		return view.ProgressJSON
+	case "none":
+		return view.ProgressNone
+	case "auto":
+		if f, ok := a.stderr.(*os.File); ok && isTerminal(f) && os.Getenv("TERM") != "dumb" {
+			return view.ProgressLive
+		}
+	}
+	return view.ProgressPlain
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // used reports whether a flag that is a compile input was given.
@@ -123,20 +237,18 @@ func (f *compileFlags) used() bool {
 }
 
 // confirm shows the plan and asks, unless the user said yes.
-func (a *app) confirm(s *source, yes bool) error {
-	if yes {
+func (a *app) confirm(s *source, af *applyFlags) error {
+	if af.yes {
 		return nil
 	}
-	stdin, ok := a.stdin.(*os.File)
-	if ok {
-		info, err := stdin.Stat()
-		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	if !ok {
+	if stdin, ok := a.stdin.(*os.File); !ok || !isTerminal(stdin) {
 		return usage("standard input is no terminal to ask on: review the plan, then apply it with --yes")
 	}
 	if err := view.Preview(a.stdout, s.plan, plan.Digest(s.encoded), false); err != nil {
 		return err
+	}
+	if af.trials > 1 {
+		fmt.Fprintf(a.stdout, "%s\n", view.TrialsCost(s.plan, af.trials))
 	}
 	fmt.Fprint(a.stdout, "\nRun this plan? Only \"yes\" runs it: ")
 	line, err := bufio.NewReader(a.stdin).ReadString('\n')
@@ -156,13 +268,6 @@ func runFolder(dir string) (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(dir)
-}
-
-// removeEmpty takes back a folder that this program made and nothing used.
-func removeEmpty(dir, asked string) {
-	if asked == "" {
-		os.Remove(dir)
-	}
 }
 
 // openRuntimes opens the runtimes that the plan's modes need.

@@ -27,6 +27,7 @@ const (
 	exitNo             = 1
 	exitUsage          = 2
 	exitInfrastructure = 3
+	exitGrader         = 4
 	exitInterrupted    = 130
 )
 
@@ -105,7 +106,7 @@ func (a *app) root() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(a.planCommand(), a.showCommand(), a.validateCommand(), a.applyCommand(), a.imageCommand())
+	root.AddCommand(a.planCommand(), a.showCommand(), a.validateCommand(), a.applyCommand(), a.explainCommand(), a.runsCommand(), a.imageCommand())
 	return root
 }
 

@@ -5,53 +5,9 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"foundry/exec/record"
-	"foundry/plan"
 )
-
-// Progress writes one line for each event of a run.
-type Progress struct {
-	mu sync.Mutex
-	w  io.Writer
-	p  *plan.Plan
-}
-
-// NewProgress makes a progress that writes to w.
-func NewProgress(w io.Writer, p *plan.Plan) *Progress { return &Progress{w: w, p: p} }
-
-// Event writes what an event says to people; it may be called from several
-// goroutines.
-func (g *Progress) Event(e record.Event) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at := fmt.Sprintf("[%6.1fs] ", float64(e.ElapsedMS)/1000)
-	switch e.Type {
-	case record.EventRunStarted:
-		fmt.Fprintf(g.w, "%srun %s of %s, %s\n", at, e.Run, Safe(g.p.Pipeline.Name), count(len(g.p.Nodes), "step"))
-	case record.EventNodeStarted:
-		fmt.Fprintf(g.w, "%s%s started%s\n", at, Safe(e.Node), iteration(e))
-	case record.EventNodeFinished:
-		fmt.Fprintf(g.w, "%s%s %s%s%s\n", at, Safe(e.Node), e.Status, iteration(e), failure(e.Failure))
-	case record.EventCancel:
-		fmt.Fprintf(g.w, "%scancelled: stopping the workers\n", at)
-	}
-}
-
-func iteration(e record.Event) string {
-	if e.Iteration > 1 {
-		return fmt.Sprintf(", iteration %d", e.Iteration)
-	}
-	return ""
-}
-
-func failure(f *record.Failure) string {
-	if f == nil {
-		return ""
-	}
-	return ": " + Safe(f.Reason)
-}
 
 // Outcome writes how a run ended: each step with its artifacts, and what
 // failed, by whom and why. dir is the run folder.
@@ -69,6 +25,7 @@ func Outcome(w io.Writer, run *record.Run, dir string) error {
 			writeFailure(&b, f)
 		}
 	}
+	writeControl(&b, run)
 	if rest := unreached(run); rest > 0 {
 		fmt.Fprintf(&b, "%s not reached\n", count(rest, "step"))
 	}
@@ -87,6 +44,38 @@ func Outcome(w io.Writer, run *record.Run, dir string) error {
 	fmt.Fprintf(&b, "Record: %s\n", filepath.Join(dir, "run.json"))
 	_, err := io.WriteString(w, SafeLines(b.String()))
 	return err
+}
+
+// writeControl tells how loops and branches ended.
+func writeControl(b *strings.Builder, run *record.Run) {
+	for _, l := range run.Loops {
+		if l.Iterations == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "%-10s loop %s after %s of at most %d\n", l.Status, l.ID, count(int(l.Iterations), "iteration"), l.MaxIterations)
+		if l.Decided != "" {
+			fmt.Fprintf(b, "             %s\n", l.Decided)
+		}
+		if l.Failure != nil {
+			writeFailure(b, l.Failure)
+		}
+	}
+	for _, br := range run.Branches {
+		if len(br.Tried) == 0 && br.Accepted == "" {
+			continue
+		}
+		fmt.Fprintf(b, "%-10s branch %s", br.Status, br.ID)
+		if br.Accepted != "" {
+			fmt.Fprintf(b, " with %s", br.Accepted)
+		}
+		b.WriteByte('\n')
+		for _, t := range br.Tried {
+			fmt.Fprintf(b, "             %s: %s\n", t.Node, t.Why)
+		}
+		if br.Failure != nil {
+			writeFailure(b, br.Failure)
+		}
+	}
 }
 
 func unreached(run *record.Run) int {
