@@ -6,15 +6,18 @@
 test: deps
 	./.ci/test
 
-# runc runs the containers of the tests. Root on Debian may install it; anyone
-# else is told what is skipped.
+# runc runs the containers of the tests, busybox is a program for checks in
+# them. Root on Debian may install them; anyone else is told what is skipped.
+DEPS = runc busybox
+PACKAGES = runc busybox-static
 deps:
-	@if command -v runc >/dev/null 2>&1; then \
+	@missing=; for p in $(DEPS); do command -v $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	if [ -z "$$missing" ]; then \
 		:; \
 	elif [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq runc >/dev/null; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(PACKAGES) >/dev/null; \
 	else \
-		echo "runc is not installed, and only root on a Debian machine installs it here: container tests are skipped"; \
+		echo "Not installed:$$missing. Only root on a Debian machine installs them here: the tests that need them are skipped"; \
 	fi
 
 # Each prints its figures beside a peer's in the same run.
