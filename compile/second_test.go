@@ -3,6 +3,8 @@ package compile_test
 import (
 	"strings"
 	"testing"
+
+	"foundry/plan"
 )
 
 // The second loop of one skill needs a name, as a plan's loops are no nodes.
@@ -23,4 +25,15 @@ func TestSecondLoopOfASkill(t *testing.T) {
 		return "branch \"" + name + "\" {\n  accept = output.both.exists\n}\n"
 	}
 	q.refused(t, first+branch("pick")+branch("pick#2"), "Name is taken", "Give the pattern another name")
+}
+
+func TestUnknownSpend(t *testing.T) {
+	p := newPipe().phase("a", []string{"x"}, nil)
+	if got := p.mustCompile(t, first).Budget.Unknown; got != plan.UnknownFail {
+		t.Errorf("nothing is written: %q", got)
+	}
+	p.common = strings.Replace(common, "  tokens   = 1000000\n", "  tokens   = 1000000\n  unknown  = \"warn\"\n", 1)
+	if got := p.mustCompile(t, first).Budget.Unknown; got != plan.UnknownWarn {
+		t.Errorf("unknown = \"warn\": %q", got)
+	}
 }

@@ -106,7 +106,10 @@ func (c *compiler) lowerRun() {
 		}
 		c.within(f.name, f.v, 1, f.most)
 	}
-	c.plan.Budget = plan.RunBudget{WallSeconds: b.WallSeconds.Value, CostMicroUSD: b.CostMicroUSD.Value, Tokens: b.Tokens.Value}
+	c.plan.Budget = plan.RunBudget{WallSeconds: b.WallSeconds.Value, CostMicroUSD: b.CostMicroUSD.Value, Tokens: b.Tokens.Value, Unknown: plan.UnknownFail}
+	if b.Unknown.Set() {
+		c.plan.Budget.Unknown = b.Unknown.Value
+	}
 	providers := map[string]*plan.Provider{}
 	for _, name := range sortedKeys(c.harness) {
 		w := c.harness[name]

@@ -155,11 +155,18 @@ type Harness struct {
 	TestStub bool     `json:"test_stub,omitempty"`
 }
 
+// What happens when the spend of a node is unknown, and a budget bounds it.
+const (
+	UnknownFail = "fail" // the node fails: an unknown number could be any
+	UnknownWarn = "warn" // it is recorded as unknown, and counts as nothing
+)
+
 // RunBudget bounds a whole run.
 type RunBudget struct {
-	WallSeconds  int64 `json:"wall_seconds"`
-	CostMicroUSD int64 `json:"cost_micro_usd"`
-	Tokens       int64 `json:"tokens"`
+	WallSeconds  int64  `json:"wall_seconds"`
+	CostMicroUSD int64  `json:"cost_micro_usd"`
+	Tokens       int64  `json:"tokens"`
+	Unknown      string `json:"unknown"` // UnknownFail or UnknownWarn; "" where nothing is spent
 }
 
 // WorstCase is the largest spend the plan allows: iterations × alternatives ×

@@ -123,7 +123,7 @@ func frame(name string) *Plan {
 			Models: []Model{{ID: "model-1", MaxOutput: 32_000, Price: Price{Input: "3", Output: "15", CacheRead: "0.3", CacheWrite: "3.75"}}},
 		}},
 		Harnesses: []Harness{{Name: "medium", Adapter: "pi", Version: "0.84.4", Provider: "anthropic", Model: "model-1", Thinking: "medium", Tools: []string{"bash", "edit", "read", "write"}}},
-		Budget:    RunBudget{WallSeconds: 7200, CostMicroUSD: 25_000_000, Tokens: 4_000_000},
+		Budget:    RunBudget{WallSeconds: 7200, CostMicroUSD: 25_000_000, Tokens: 4_000_000, Unknown: UnknownFail},
 		WorstCase: WorstCase{UncappedCostMicroUSD: 31_000_000, CostMicroUSD: 25_000_000, UncappedWallSeconds: 6000, WallSeconds: 6000, UncappedTokens: 4_000_000, Tokens: 4_000_000},
 	}
 }
@@ -242,7 +242,7 @@ func full() *Plan {
 	p.Tools = []Tool{{Name: "foundry", By: ToolSchema}, {Name: "gxwf", By: ToolUnavailable, Reason: "not published"}, {Name: "planemo", By: ToolImage, Image: sampleImage}}
 	p.Guards = []Guard{{Set: "baseline", Digest: digestOf("guard"), Name: "no-open-network", Result: GuardPass}, {Digest: digestOf("own"), Name: "cheap", Result: GuardWarn}}
 	p.Evaluation = &Evaluation{
-		Require: "supported", Judge: "medium", Budget: RunBudget{WallSeconds: 600, CostMicroUSD: 1_000_000, Tokens: 100_000},
+		Require: "supported", Judge: "medium", Budget: RunBudget{WallSeconds: 600, CostMicroUSD: 1_000_000, Tokens: 100_000, Unknown: UnknownWarn},
 		Properties: []Property{
 			{Key: "summarize/valid", Kind: PropertyDeterministic, Digest: digestOf("valid"), Binding: "schema:summary"},
 			{Key: "summarize/valid", Kind: PropertyJudged, Digest: digestOf("valid")},

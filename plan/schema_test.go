@@ -29,7 +29,7 @@ var schemaEnums = map[string][]string{
 	"Plan.Mode": modes, "Plan.Order": orders, "Input.Kind": kinds, "BundleFile.Mode": fileModes, "Node.Kind": nodeKinds,
 	"NodeInput.Kind": kinds, "NodeOutput.Kind": kinds, "NodeOutput.Required": required, "Sandbox.Mode": sandboxes,
 	"Sandbox.Network": networks, "Mount.Mode": mountModes, "Tool.By": toolWays, "Guard.Result": verdicts,
-	"Property.Kind": properties, "Evaluation.Require": requires, "Fact.Source": sources, "Literal.Type": literals,
+	"Property.Kind": properties, "Evaluation.Require": requires, "RunBudget.Unknown": append([]string{""}, unknowns...), "Fact.Source": sources, "Literal.Type": literals,
 	"Expr.Op":    {OpAll, OpAny, OpNot, OpEq, OpNe, OpLt, OpLe, OpGt, OpGe, OpContains, OpMatches, OpExists, OpLength, OpEvery, OpSome, OpFact, OpLiteral, OpItem},
 	"Fact.Field": {"exists", "bytes", "lines", "json", "yaml", "exit_code", "stdout", "status"},
 }

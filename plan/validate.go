@@ -335,6 +335,7 @@ var (
 	verdicts   = []string{GuardPass, GuardWarn, GuardFail}
 	properties = []string{PropertyDeterministic, PropertyJudged}
 	requires   = []string{"all", "supported"}
+	unknowns   = []string{UnknownFail, UnknownWarn}
 	sources    = []string{FactOutput, FactCheck, FactIteration, FactWorker}
 	literals   = []string{TypeString, TypeNumber, TypeBool, TypeNull}
 	classes    = []string{BundleSkill, BundleSchema, BundleInput, BundleRecorded, BundlePackage, BundleOracle}
@@ -408,6 +409,7 @@ func (v *validator) runBudget(where string, b RunBudget) {
 	v.within(b.WallSeconds, 1, MaxWallSeconds, where, ".wall_seconds")
 	v.within(b.CostMicroUSD, 1, MaxRunCost, where, ".cost_micro_usd")
 	v.within(b.Tokens, 1, MaxRunTokens, where, ".tokens")
+	v.word(b.Unknown, unknowns, where, ".unknown")
 }
 
 func (v *validator) worstCase() {

@@ -156,6 +156,7 @@ type RunBudget struct {
 	WallSeconds  Int
 	CostMicroUSD Int
 	Tokens       Int
+	Unknown      Text // unset = fail
 }
 
 // NodeBudget bounds one attempt.

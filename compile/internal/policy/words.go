@@ -80,6 +80,7 @@ func runBudgetSpec(doc string, set func(parent any, b *RunBudget)) *blockSpec {
 			attr("wall", func(b *RunBudget) *Int { return &b.WallSeconds }, duration, "time"),
 			attr("cost_usd", func(b *RunBudget) *Int { return &b.CostMicroUSD }, money, "spend at the providers"),
 			attr("tokens", func(b *RunBudget) *Int { return &b.Tokens }, integer(0, math.MaxInt64), "tokens, in and out"),
+			attr("unknown", func(b *RunBudget) *Text { return &b.Unknown }, enum(plan.UnknownFail, plan.UnknownWarn), "what happens when a worker's spend is not known; without it, fail"),
 		},
 		open: func(d *decoder, parent any, _ string, at diag.Range) any {
 			b := &RunBudget{At: at}

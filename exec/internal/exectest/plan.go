@@ -44,7 +44,7 @@ func New(adapter, version string) *Builder {
 		FormatVersion: plan.FormatVersion, Mode: plan.ModeTrace, Order: plan.OrderAssembly,
 		Pipeline:  plan.Pipeline{Name: "test", SourceRevision: 1, Digest: plan.Digest([]byte("assembly"))},
 		Harnesses: []plan.Harness{{Name: "stub", Adapter: adapter, Version: version, TestStub: true}},
-		Budget:    plan.RunBudget{WallSeconds: 600, CostMicroUSD: 1_000_000, Tokens: 100_000},
+		Budget:    plan.RunBudget{WallSeconds: 600, CostMicroUSD: 1_000_000, Tokens: 100_000, Unknown: plan.UnknownFail},
 	}}
 }
 

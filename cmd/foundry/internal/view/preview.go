@@ -321,6 +321,9 @@ func (v *preview) footer() {
 	v.line("")
 	v.line("Worst case   %s, %s, %s tokens, if every step spends its whole budget", Dollars(w.UncappedCostMicroUSD), Seconds(w.UncappedWallSeconds), Count(w.UncappedTokens))
 	v.line("With the cap %s, %s, %s tokens: the run stops there", Dollars(w.CostMicroUSD), Seconds(w.WallSeconds), Count(w.Tokens))
+	if p.Budget.Unknown == plan.UnknownWarn {
+		v.line("A spend that nobody knows counts as nothing: unknown = \"warn\"")
+	}
 	for _, h := range p.Harnesses {
 		if h.TestStub {
 			v.line("Nothing is spent on %s: a test stub has no provider.", h.Name)
