@@ -1,11 +1,17 @@
 package exec
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,29 +25,105 @@ import (
 	"foundry/sandbox/local"
 )
 
-// The test binary is its own worker.
+// The test binary is its own worker, the tool of its checks, and a controller
+// that kills itself.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		os.Exit(worker.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr, nil))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "worker":
+			os.Exit(markedWorker())
+		case "tool":
+			os.Exit(tool(os.Args[2:]))
+		case "controller":
+			os.Exit(controller(os.Args[2:]))
+		}
 	}
 	os.Exit(m.Run())
 }
 
+// tool is the program of checks: it writes a file or a text, and exits.
+func tool(args []string) int {
+	switch args[0] {
+	case "cat":
+		data, err := os.ReadFile(args[1])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		os.Stdout.Write(data)
+	case "say":
+		fmt.Print(args[1])
+	case "flood":
+		for range 3 << 10 {
+			fmt.Println(strings.Repeat("x", 1023))
+		}
+	case "exit":
+		code, _ := strconv.Atoi(args[1])
+		return code
+	case "sleep":
+		time.Sleep(time.Hour)
+	case "die":
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		time.Sleep(time.Hour)
+	}
+	return 0
+}
+
+// markVar names the file in which a worker says that it has begun: which node,
+// iteration and attempt.
+const markVar = "MARKS"
+
+func markedWorker() int {
+	in := io.Reader(os.Stdin)
+	if path := os.Getenv(markVar); path != "" {
+		line, err := io.ReadAll(os.Stdin)
+		if err != nil {
+			return 2
+		}
+		var said contract.Input
+		if err := json.Unmarshal(line, &said); err != nil {
+			return 2
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return 2
+		}
+		fmt.Fprintf(f, "%s %d %d\n", said.Node, said.Iteration, said.Attempt)
+		f.Close()
+		in = bytes.NewReader(line)
+	}
+	return worker.Main(os.Args[2:], in, os.Stdout, os.Stderr, nil)
+}
+
 // lowered makes the processes of b's nodes from a script.
-func lowered(t *testing.T, b *exectest.Builder, script string) {
+func lowered(t testing.TB, b *exectest.Builder, script string) {
 	t.Helper()
+	if err := lower(b, script, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lower(b *exectest.Builder, script, marks string) error {
 	for i := range b.Plan.Nodes {
 		n := &b.Plan.Nodes[i]
+		if n.Kind != plan.NodeAgent {
+			continue
+		}
 		low, err := scripted.Adapter{}.Lower(harness.Request{Node: n.ID, Harness: b.Plan.Harnesses[0], Skill: n.ID,
 			Inputs: n.Inputs, Outputs: n.Outputs, Script: []byte(script)})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		n.Process, n.Files, n.Prompt = low.Process, low.Files, low.Prompt
+		if marks != "" {
+			n.Process.Env = append(n.Process.Env, markVar+"="+marks)
+			slices.Sort(n.Process.Env)
+		}
 	}
 	if bad := plan.Validate(b.Plan); len(bad) > 0 {
-		t.Fatalf("the test's plan is not valid: %v", bad)
+		return fmt.Errorf("the test's plan is not valid: %v", bad)
 	}
+	return nil
 }
 
 func scriptedSteps() *exectest.Builder {
@@ -50,7 +132,7 @@ func scriptedSteps() *exectest.Builder {
 	return b
 }
 
-func realOptions(t *testing.T, b *exectest.Builder) Options {
+func realOptions(t testing.TB, b *exectest.Builder) Options {
 	opts := options(t, b, local.New())
 	opts.Adapters = map[string]harness.Adapter{scripted.Name: scripted.Adapter{}}
 	return opts

@@ -56,7 +56,7 @@ func copyWorker(w *exectest.Worker) sandbox.Exit {
 
 var nonce atomic.Int64
 
-func options(t *testing.T, b *exectest.Builder, rt sandbox.Runtime) Options {
+func options(t testing.TB, b *exectest.Builder, rt sandbox.Runtime) Options {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

@@ -103,6 +103,9 @@ func (r *Runner) Do(ctx context.Context, job *Job) (Outcome, error) {
 	if failure == nil {
 		failure = a.sandboxed(ctx)
 	}
+	if failure != nil && job.Node.Kind == plan.NodeCheck && failure.Reason == record.ReasonToolMissing {
+		failure = record.Fail(record.ReasonCheckError, failure.Detail)
+	}
 	a.rec.Usage.WallMillis = record.Known(time.Since(begun).Milliseconds())
 	a.rec.Ended = stamp(r.Now())
 	a.rec.Status, a.rec.Failure = record.StatusSucceeded, failure

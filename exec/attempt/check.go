@@ -34,8 +34,6 @@ func (a *attempt) driveCheck(ctx context.Context, sb sandbox.Sandbox) *record.Fa
 	switch {
 	case failure != nil && failure.Class == record.ClassSkill:
 		failure.Class = record.ClassGrader
-	case failure != nil && failure.Reason == record.ReasonToolMissing:
-		failure = record.Fail(record.ReasonCheckError, failure.Detail)
 	case failure == nil && (end.exit.Signal != "" || end.exit.OOM):
 		failure = record.Fail(record.ReasonCheckError, "the check did not run to its end: "+exitText(end))
 	}
