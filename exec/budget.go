@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"foundry/exec/record"
+	"foundry/plan"
 )
 
 // reserve is what an attempt of node i may spend: its own budget, or what the
@@ -63,7 +64,8 @@ func (x *stepper) release(i int) {
 }
 
 // settle replaces what an attempt held by what it spent. What a real worker
-// did not report counts in full: it may have been spent.
+// did not report counts in full, because it may have been spent, unless the
+// plan says that it counts as nothing.
 func (x *stepper) settle(i int, e record.Event) {
 	held := x.s.nodes[i].reserved
 	x.s.active--
@@ -72,7 +74,7 @@ func (x *stepper) settle(i int, e record.Event) {
 		return
 	}
 	h := x.harnesses[x.plan.Nodes[i].Harness]
-	real := h != nil && !h.TestStub
+	real := h != nil && !h.TestStub && x.plan.Budget.Unknown != plan.UnknownWarn
 	spend := func(sum int64, c record.Count, held int64) int64 {
 		if n, ok := c.Value(); ok {
 			return add(sum, n)

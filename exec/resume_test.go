@@ -1,3 +1,428 @@
 package exec
 
-func controller(args []string) int { return 0 }
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"foundry/exec/internal/exectest"
+	"foundry/exec/record"
+	"foundry/harness"
+	"foundry/harness/scripted"
+	"foundry/plan"
+	"foundry/sandbox"
+	"foundry/sandbox/local"
+)
+
+// whole has all there is to go on with: a step, a loop with a check that
+// carries, a branch whose first alternative is not accepted, and a consumer.
+func whole(marks string) (*exectest.Builder, error) {
+	b := looped(exectest.Eq(exectest.OutputFact("state", "json", "/done"), exectest.Bool("true")), 4)
+	b.Plan.Nodes[2].ID, b.Plan.Nodes[2].Skill = "after", "skill:after"
+	after := b.Plan.Nodes[2]
+	b.Plan.Nodes = b.Plan.Nodes[:2]
+	for _, id := range []string{"one", "two"} {
+		b.Node(id, func(n *plan.Node) {
+			n.ID, n.Needs, n.Phase = "pick/"+id, []string{"again"}, 2
+			n.Outputs = []plan.NodeOutput{exectest.JSONOut("refs", plan.RequiredAlways)}
+		})
+	}
+	b.Plan.Branches = []plan.Branch{{ID: "pick", Pattern: "test", Alternatives: []string{"pick/one", "pick/two"}, Otherwise: plan.OtherwiseFail, Artifacts: []string{"refs"},
+		Accept: exectest.Op(plan.OpGt, exectest.Op(plan.OpLength, exectest.OutputFact("refs", "json", "/refs")), exectest.Number("0"))}}
+	after.Needs = []string{"again", "pick"}
+	b.Plan.Nodes = append(b.Plan.Nodes, after)
+	script := `{"version":1,"iterations":{"step":[
+		[{"write":{"path":"state.json","content":"{\"done\": false}"}}],
+		[{"copy":{"from":"{in:state}","to":"before.json"}},{"write":{"path":"state.json","content":"{\"done\": true}"}},{"write":{"path":"final.json","content":"{}"}}]]},
+		"nodes":{"pick/one":[` + emptied + `],"pick/two":[` + good + `],"after":[{"copy":{"from":"{in:state}","to":"got.json"}}]}}`
+	return b, lower(b, script, marks)
+}
+
+// controller is a process that runs or resumes the plan of whole, and kills
+// itself at a write of the journal: DIR MARKS WRITE, where write 0 is never.
+func controller(args []string) int {
+	dir, marks := args[0], args[1]
+	at, _ := strconv.ParseInt(args[2], 10, 64)
+	b, err := whole(marks)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 99
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 99
+	}
+	_, err = os.Stat(filepath.Join(dir, record.EventsFile))
+	run, err := Run(context.Background(), Options{
+		Plan: b.Plan, PlanBytes: b.Bytes(), Blobs: b.Blobs, RunDir: dir, Resume: err == nil,
+		Runtimes: map[string]sandbox.Runtime{plan.SandboxLocal: local.New()}, Adapters: map[string]harness.Adapter{scripted.Name: scripted.Adapter{}},
+		Executable: self, Version: "test", Now: time.Now, Nonce: func() string { return "k" + strconv.Itoa(os.Getpid()) },
+		Observe: func(e record.Event) {
+			if e.Seq == at {
+				syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				time.Sleep(time.Hour)
+			}
+		},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return ExitCode(run, err)
+}
+
+// control starts a controller and returns its exit code, -1 of a killed one.
+func control(t *testing.T, dir, marks string, at int) (int, string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := osexec.Command(self, "controller", dir, marks, strconv.Itoa(at))
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	_ = cmd.Run()
+	return cmd.ProcessState.ExitCode(), said.String()
+}
+
+// tree is every file below a folder with its content.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(p)
+		rel, _ := filepath.Rel(dir, p)
+		out[rel] = string(data)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	return out
+}
+
+func same(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || v != w {
+			return false
+		}
+	}
+	return true
+}
+
+// finishedBefore lists the executions that the journal says are done, with the
+// content of their folders.
+func finishedBefore(t *testing.T, dir string) map[string]map[string]string {
+	t.Helper()
+	events, err := record.ReadEvents(filepath.Join(dir, record.EventsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := map[string]map[string]string{}
+	for _, e := range events {
+		if e.Type == record.EventNodeFinished && e.Status == record.StatusSucceeded {
+			key := fmt.Sprintf("%s %d %d", e.Node, e.Iteration, e.Attempt)
+			done[key] = tree(t, filepath.Join(dir, record.AttemptFolder(e.Node, e.Iteration, e.Attempt)))
+		}
+	}
+	return done
+}
+
+// Kill -9 at every write of the journal, and once more while it is resumed:
+// the artifacts of an undisturbed run, nothing that finished runs again or is
+// written to, run.json parses, and nothing is left.
+func TestKillAtEveryWrite(t *testing.T) {
+	undisturbed := filepath.Join(t.TempDir(), "run")
+	marks := filepath.Join(t.TempDir(), "marks")
+	if code, said := control(t, undisturbed, marks, 0); code != ExitOK {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	events, err := record.ReadEvents(filepath.Join(undisturbed, record.EventsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := tree(t, filepath.Join(undisturbed, record.ArtifactsDir))
+	if len(want) < 5 || len(events) < 15 {
+		t.Fatalf("%d artifacts, %d events", len(want), len(events))
+	}
+	for at := range events {
+		at++
+		t.Run(strconv.Itoa(at), func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "run")
+			marks := filepath.Join(t.TempDir(), "marks")
+			if code, said := control(t, dir, marks, at); code != -1 {
+				t.Fatalf("it was not killed: exit %d: %s", code, said)
+			}
+			run, err := record.ReadRun(dir)
+			if err != nil || run.Status != record.StatusRunning {
+				t.Fatalf("run.json: %+v, %v", run, err)
+			}
+			killedAgain := at + 2 // the write after run_resumed
+			for round := 0; ; round++ {
+				done := finishedBefore(t, dir)
+				before, _ := os.ReadFile(marks) // absent before the first worker
+				code, said := control(t, dir, marks, killedAgain)
+				now := finishedBefore(t, dir)
+				for key, files := range done {
+					if !same(files, now[key]) {
+						t.Errorf("the folder of %s changed", key)
+					}
+					node, iteration, _ := cut3(key)
+					if count(string(before), node, iteration) != count(content(t, marks), node, iteration) {
+						t.Errorf("%s ran again", key)
+					}
+				}
+				run, err := record.ReadRun(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if code == -1 && round < 3 {
+					killedAgain = 0
+					continue
+				}
+				if code != ExitOK || run.Status != record.StatusSucceeded {
+					t.Fatalf("exit %d: %s; %+v", code, said, run.Failure)
+				}
+				if left := ours(t, run.ID); left != "" {
+					t.Errorf("processes are left: %s", left)
+				}
+				break
+			}
+			if got := tree(t, filepath.Join(dir, record.ArtifactsDir)); !same(got, want) {
+				t.Errorf("artifacts differ:\n%v\n%v", got, want)
+			}
+			for _, pattern := range []string{record.WorkDir, "*.new", "store/.put-*"} {
+				if left, _ := filepath.Glob(filepath.Join(dir, pattern)); len(left) > 0 {
+					t.Errorf("left: %v", left)
+				}
+			}
+		})
+	}
+}
+
+func cut3(key string) (a, b, c string) {
+	f := strings.Fields(key)
+	return f[0], f[1], f[2]
+}
+
+func count(marks, node, iteration string) int {
+	n := 0
+	for _, line := range strings.Split(marks, "\n") {
+		if strings.HasPrefix(line, node+" "+iteration+" ") {
+			n++
+		}
+	}
+	return n
+}
+
+// Half a line at the end of the journal is cut off.
+func TestResumeTornLine(t *testing.T) {
+	dir, marks := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "marks")
+	if code, said := control(t, dir, marks, 6); code != -1 {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	journal := filepath.Join(dir, record.EventsFile)
+	data, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(journal, data[:len(data)-7], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := control(t, dir, marks, 0); code != ExitOK {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	if _, err := record.ReadEvents(journal); err != nil {
+		t.Error(err)
+	}
+}
+
+// stopped is a run of three steps that failed in the second.
+func stopped(t *testing.T, second string) (Options, *record.Run) {
+	b := scriptedSteps()
+	lowered(t, b, `{"version":1,"nodes":{"a":[{"copy":{"from":"{in:seed}","to":"a.json"}}],"b":[`+second+
+		`],"c":[{"copy":{"from":"{in:out-b}","to":"c.json"}}]}}`)
+	opts := realOptions(t, b)
+	run, err := Run(context.Background(), opts)
+	if err != nil || run.Status != record.StatusFailed {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	return opts, run
+}
+
+// B4, B5: a failed phase runs again, what it left is not taken, and what
+// finished is not touched.
+func TestResumeRunsAFailedPhaseAgain(t *testing.T) {
+	for name, second := range map[string]string{
+		"exit 1": `{"write":{"path":"b.json","content":"{\"n\": 1"}},{"exit":{"code":1}}`,
+		"half":   `{"write":{"path":"b.json","content":"{\"n\": 1"}}`,
+		"wall":   `{"write":{"path":"b.json","content":"{\"n\": 1"}},{"emit":{"type":"turn","turn":11}},{"sleep_ms":600000}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts, run := stopped(t, second)
+			a := tree(t, filepath.Join(opts.RunDir, run.Nodes[0].Attempts[0].Folder))
+			opts.Resume = true
+			for round := int64(2); round < 4; round++ {
+				run, err := Run(context.Background(), opts)
+				if err != nil || run.Status != record.StatusFailed || run.Resumed != round-1 {
+					t.Fatalf("%+v, %v", run, err)
+				}
+				if n := run.Nodes[1].Attempts; int64(len(n)) != round || n[round-1].Attempt != round || len(run.Nodes[0].Attempts) != 1 {
+					t.Errorf("attempts %+v", run.Nodes)
+				}
+				if len(run.Nodes[1].Outputs) > 0 || run.Nodes[2].Status != record.StatusNotReached {
+					t.Errorf("half an artifact went on: %+v", run.Nodes)
+				}
+				if !same(a, tree(t, filepath.Join(opts.RunDir, run.Nodes[0].Attempts[0].Folder))) {
+					t.Error("the folder of a changed")
+				}
+			}
+		})
+	}
+}
+
+// What is refused changes nothing in the folder.
+func TestResumeRefuses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(t *testing.T, o *Options)
+		want   string
+	}{
+		"another plan": {func(t *testing.T, o *Options) {
+			p := *o.Plan
+			p.Budget.Tokens++
+			o.Plan = &p
+			data, err := plan.Encode(&p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.PlanBytes = data
+		}, "is of the plan sha256:"},
+		"another end": {func(_ *testing.T, o *Options) { o.Through = "a" }, `goes through "", not through "a"`},
+		"no run":      {func(t *testing.T, o *Options) { o.RunDir = t.TempDir() }, "is no run folder"},
+		"changed bytes": {func(t *testing.T, o *Options) {
+			run, err := record.ReadRun(o.RunDir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			blob := filepath.Join(o.RunDir, record.StoreDir, "blobs", "sha256", strings.TrimPrefix(run.Nodes[0].Outputs[0].Digest, "sha256:"))
+			if err := errors.Join(os.Chmod(blob, 0o600), os.WriteFile(blob, []byte(`{"n": 2}`), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}, "node a finished, but its artifact out-a is not what it was"},
+		"a journal of another plan": {func(t *testing.T, o *Options) {
+			path := filepath.Join(o.RunDir, record.EventsFile)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, bytes.Replace(data, []byte(`"node":"b"`), []byte(`"node":"c"`), 1), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "cannot be replayed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts, _ := stopped(t, `{"exit":{"code":1}}`)
+			opts.Resume = true
+			tt.change(t, &opts)
+			before := tree(t, opts.RunDir)
+			run, err := Run(context.Background(), opts)
+			if ExitCode(run, err) != ExitRefused || !strings.Contains(fmt.Sprint(err), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			after := tree(t, opts.RunDir)
+			delete(before, record.LockFile)
+			delete(after, record.LockFile)
+			if !same(before, after) {
+				t.Error("the folder changed")
+			}
+		})
+	}
+}
+
+// A second controller is refused by name while the first one lives.
+func TestOneOwner(t *testing.T) {
+	opts, _ := stopped(t, `{"exit":{"code":1}}`)
+	folder, _, err := record.Open(opts.RunDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Resume = true
+	run, err := Run(context.Background(), opts)
+	if ExitCode(run, err) != ExitRefused || !errors.Is(err, record.ErrBusy) || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
+		t.Errorf("%v", err)
+	}
+	if err := folder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(context.Background(), opts); err != nil {
+		t.Errorf("the folder was given up: %v", err)
+	}
+}
+
+// A run that is over stays as it is.
+func TestResumeOfAFinishedRun(t *testing.T) {
+	b := scriptedSteps()
+	lowered(t, b, passOn)
+	opts := realOptions(t, b)
+	if run, err := Run(context.Background(), opts); err != nil || run.Status != record.StatusSucceeded {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	before := tree(t, opts.RunDir)
+	opts.Resume = true
+	run, err := Run(context.Background(), opts)
+	if err != nil || run.Status != record.StatusSucceeded || run.Resumed != 0 {
+		t.Errorf("%+v, %v", run, err)
+	}
+	after := tree(t, opts.RunDir)
+	delete(before, record.LockFile)
+	delete(after, record.LockFile)
+	if !same(before, after) {
+		for k := range after {
+			if before[k] != after[k] {
+				t.Errorf("%s changed:\n%s\n%s", k, before[k], after[k])
+			}
+		}
+	}
+}
+
+// What a killed controller had reserved counts as spent.
+func TestReservationCounts(t *testing.T) {
+	p := graph(nil, []string{"n0"})
+	p.Nodes[0].Budget.Tokens, p.Nodes[1].Budget.Tokens = 600, 600
+	w, err := NewWalk(p, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := w.Initial()
+	var last []Command
+	for i, e := range []record.Event{runStarted, started("n0"), {Type: record.EventRunResumed}, started("n0"), {Type: record.EventRunResumed}} {
+		if s, last, err = w.Step(s, e); err != nil {
+			t.Fatal(err)
+		}
+		want := []int64{600, 0, 400, 0, 0}[i]
+		if starts := slices.DeleteFunc(last, func(c Command) bool { return c.Kind != StartNode }); want > 0 && (len(starts) != 1 || starts[0].Reserved.Tokens != want) {
+			t.Errorf("event %d: %+v, want %d tokens", i, starts, want)
+		}
+	}
+	if s.failure == nil || s.failure.Reason != "budget_exceeded:tokens" || s.failure.Class != record.ClassWorkflow {
+		t.Errorf("failure %+v", s.failure)
+	}
+}

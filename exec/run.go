@@ -234,7 +234,7 @@ func (e *engine) launch(ctx context.Context, c Command) error {
 	}
 	job := &attempt.Job{
 		ID:   "n" + strconv.Itoa(c.Index) + "-" + strconv.FormatInt(c.Iteration, 10) + "-" + strconv.FormatInt(c.Attempt, 10),
-		Node: n, Iteration: c.Iteration, Attempt: c.Attempt, Budget: &budget,
+		Node: n, Iteration: c.Iteration, Attempt: c.Attempt, Budget: &budget, Unknown: e.opts.Plan.Budget.Unknown,
 		Harness: e.harnesses[n.Harness], Runtime: e.opts.Runtimes[n.Sandbox.Mode],
 		Inputs: e.bind(c.Index, c.Iteration), Wall: time.Duration(c.Reserved.WallSeconds) * time.Second,
 	}

@@ -51,6 +51,7 @@ type Job struct {
 	Harness   *plan.Harness    // nil of a check, as are the next two
 	Adapter   harness.Adapter
 	Model     *plan.Model // prices tokens where the worker names no cost; nil: nobody does
+	Unknown   string      // plan.UnknownWarn lets a real worker keep its spend to itself
 	Runtime   sandbox.Runtime
 	Inputs    []Input
 	Wall      time.Duration
