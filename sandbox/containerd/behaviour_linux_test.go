@@ -395,9 +395,14 @@ func TestCancelledPrepare(t *testing.T) {
 		if left, _ := os.ReadDir(task.Dir); len(left) > 0 {
 			t.Errorf("%d left %v (%v)", i, left, err)
 		}
+		if err := rt.removals.settle(containerID(task)); err != nil {
+			t.Error(err)
+		}
+		rt.mu.Lock()
 		if _, open := rt.open[containerID(task)]; open {
 			t.Errorf("%d is still open: %v", i, err)
 		}
+		rt.mu.Unlock()
 	}
 	if prepared == 12 {
 		t.Error("nothing was cut off")

@@ -28,13 +28,13 @@ type container struct {
 	dir   string
 	image *readyImage
 
-	spec        *specs.Spec
-	specJSON    json.RawMessage
-	snapshotted bool
-	ctr         client.Container
-	ctrTask     client.Task
-	io          *streams
-	applied     applied // what was read back from the kernel
+	spec     *specs.Spec
+	specJSON json.RawMessage
+	group    *group // nil with a system daemon
+	ctr      client.Container
+	ctrTask  client.Task
+	io       *streams
+	applied  applied // what was read back from the kernel
 
 	mu       sync.Mutex // of what follows
 	started  time.Time
@@ -65,7 +65,7 @@ func (c *container) Start(ctx context.Context, stdio sandbox.Stdio) error {
 	// Waiting goes on whatever becomes of the caller: a cancelled wait would
 	// look like an exit code.
 	lasting := context.WithoutCancel(ctx)
-	exited, err := c.ctrTask.Wait(lasting)
+	exited, err := c.exits(lasting)
 	if err != nil {
 		close(c.done)
 		return fmt.Errorf("sandbox: waiting for the task: %w", err)
@@ -88,14 +88,42 @@ func (c *container) Start(ctx context.Context, stdio sandbox.Stdio) error {
 	return nil
 }
 
-// watch takes the exit, then the rest of the output: pipes outlive a process.
-func (c *container) watch(exited <-chan client.ExitStatus) {
-	defer close(c.done)
-	status := <-exited
-	code, at, err := status.Result()
+// ended is how a process came to its end.
+type ended struct {
+	code int
+	at   time.Time
+	err  error // nobody can tell
+}
+
+// exits asks for the end of the process: the shim, or a system daemon.
+func (c *container) exits(ctx context.Context) (<-chan ended, error) {
+	told := make(chan ended, 1)
+	if c.group != nil {
+		go func() {
+			r, err := c.group.wait(ctx, c.id)
+			told <- ended{int(r.GetExitStatus()), r.GetExitedAt().AsTime(), err}
+		}()
+		return told, nil
+	}
+	exited, err := c.ctrTask.Wait(ctx)
 	if err != nil {
+		return nil, err
+	}
+	go func() {
+		status := <-exited
+		code, at, err := status.Result()
+		told <- ended{int(code), at, err}
+	}()
+	return told, nil
+}
+
+// watch takes the exit, then the rest of the output: pipes outlive a process.
+func (c *container) watch(exited <-chan ended) {
+	defer close(c.done)
+	end := <-exited
+	if end.err != nil {
 		c.mu.Lock()
-		c.exitErr = fmt.Errorf("sandbox: containerd lost the process: %w", err)
+		c.exitErr = fmt.Errorf("sandbox: containerd lost the process: %w", end.err)
 		c.mu.Unlock()
 		return
 	}
@@ -103,7 +131,7 @@ func (c *container) watch(exited <-chan client.ExitStatus) {
 	c.io.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.exit = sandbox.Exit{Code: int(code), Signal: signalOf(int(code)), OOM: kills != nil && *kills > 0, Started: c.started, Ended: at}
+	c.exit = sandbox.Exit{Code: end.code, Signal: signalOf(end.code), OOM: kills != nil && *kills > 0, Started: c.started, Ended: end.at}
 	c.exitErr = c.io.err()
 }
 
@@ -128,7 +156,10 @@ func (c *container) Wait(ctx context.Context) (sandbox.Exit, error) {
 	return c.exit, c.exitErr
 }
 
-func (c *container) cgroup() string { return "foundry-" + c.id }
+// cgroupOf names the cgroup of a container, as its spec does.
+func cgroupOf(id string) string { return "foundry-" + id }
+
+func (c *container) cgroup() string { return cgroupOf(c.id) }
 
 // Kill kills every process of the container's cgroup, looks whether it is
 // empty, and takes the kernel's counts.
@@ -176,7 +207,9 @@ func used(folder string) (bytes, files *int64) {
 // Output is the output folder on the host.
 func (c *container) Output() string { return filepath.Join(c.dir, outDir) }
 
-// Close removes all that Prepare made.
+// Close ends what is left of the attempt and removes all that it has on the
+// host. What only the daemon knows of it is removed behind the caller's back,
+// and before Runtime.Close returns.
 func (c *container) Close(ctx context.Context) error {
 	c.closing.Lock()
 	defer c.closing.Unlock()
@@ -185,23 +218,12 @@ func (c *container) Close(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	var errs []error
-	if c.ctrTask != nil {
-		errs = append(errs, c.Kill(ctx), c.deleteTask(ctx))
-	}
+	errs := []error{c.Kill(ctx), c.drained(ctx)}
 	if c.io != nil {
 		_ = c.io.Close() // twice is an error, and means nothing
-		errs = append(errs, os.RemoveAll(filepath.Join(c.dir, ioDir)))
+		errs = append(errs, os.RemoveAll(filepath.Join(c.rt.own, c.id)))
 	}
-	if c.ctr != nil {
-		// A Prepare that was cut off may have left a task that it never saw.
-		errs = append(errs, removeContainer(ctx, c.ctr))
-	}
-	if c.snapshotted {
-		service := c.rt.client.SnapshotService(c.image.snapshotter)
-		errs = append(errs, ignoreNotFound(service.Remove(ctx, c.id)))
-	}
-	errs = append(errs, c.removeFolders(), c.rt.host.cgroups.remove(c.cgroup()))
+	errs = append(errs, c.removeFolders())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("sandbox: closing attempt %s of run %s: %w", c.task.Attempt, c.task.Run, err)
 	}
@@ -212,27 +234,58 @@ func (c *container) Close(ctx context.Context) error {
 		close(c.done)
 	}
 	c.mu.Unlock()
-	c.rt.mu.Lock()
-	delete(c.rt.open, c.id)
-	c.rt.mu.Unlock()
+	c.rt.removals.add(c)
+	return nil
+}
+
+// drained waits until all output was handed on: closing the pipes would lose
+// the rest.
+func (c *container) drained(ctx context.Context) error {
+	c.mu.Lock()
+	started := !c.started.IsZero()
+	c.mu.Unlock()
+	if !started {
+		return nil
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the output of container %s does not end: %w", c.id, ctx.Err())
+	}
+}
+
+// remove removes what the daemon and runc know of a closed container.
+func (c *container) remove(ctx context.Context) error {
+	if err := c.rt.daemon(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	if c.ctr != nil {
+		var err error
+		if c.ctrTask != nil {
+			err = c.deleteTask(ctx)
+		}
+		if c.ctrTask == nil || err != nil {
+			// A Prepare that was cut off may have left a task that it never saw.
+			errs = append(errs, removeContainer(ctx, c.ctr))
+		} else {
+			errs = append(errs, ignoreNotFound(c.ctr.Delete(ctx)))
+		}
+		errs = append(errs, c.rt.sweeper.forget(c.id))
+	}
+	errs = append(errs, c.rt.host.cgroups.kill(ctx, c.cgroup()), c.rt.host.cgroups.remove(c.cgroup()))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("sandbox: removing container %s: %w", c.id, err)
+	}
 	return nil
 }
 
 // deleteTask deletes a task whose processes are dead.
 func (c *container) deleteTask(ctx context.Context) error {
-	c.mu.Lock()
-	started := !c.started.IsZero()
-	c.mu.Unlock()
-	if started {
-		select { // deleting closes the pipes
-		case <-c.done:
-		case <-ctx.Done():
-			return fmt.Errorf("sandbox: the output of container %s does not end: %w", c.id, ctx.Err())
-		}
-	}
 	var opts []client.ProcessDeleteOpts
 	c.mu.Lock()
-	if !started || c.exitErr != nil {
+	if c.exitErr != nil { // not started, or lost
 		opts = append(opts, client.WithProcessKill) // it costs a process, and a dead task needs it not
 	}
 	c.mu.Unlock()
@@ -245,7 +298,7 @@ func (c *container) deleteTask(ctx context.Context) error {
 // removeFolders unmounts and removes what is below the attempt's folder.
 func (c *container) removeFolders() error {
 	var errs []error
-	for _, name := range []string{outDir, scratchDir, rootDir} {
+	for _, name := range []string{outDir, scratchDir} {
 		folder := filepath.Join(c.dir, name)
 		if err := unmount(folder); err != nil {
 			errs = append(errs, err)

@@ -124,7 +124,7 @@ func TestClientKilledBesideAnother(t *testing.T) {
 	}
 }
 
-// A daemon that dies takes no attempt's processes out of reach.
+// A daemon that dies takes no attempt with it.
 func TestDaemonKilled(t *testing.T) {
 	need(t)
 	before := takeInventory()
@@ -150,33 +150,29 @@ func TestDaemonKilled(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.Wait(t.Context()); err == nil {
-		t.Error("the loss of the daemon is not told")
-	}
+	// The shim goes on, and tells the end.
 	if err := s.Kill(t.Context()); err != nil {
 		t.Error(err)
+	}
+	if exit, err := s.Wait(t.Context()); err != nil || exit.Signal != "SIGKILL" {
+		t.Errorf("%+v %v", exit, err)
 	}
 	if left := takeInventory().since(before); strings.Contains(left, probeArg+" tick") {
 		t.Errorf("still running: %s", left)
 	}
-	_ = s.Close(t.Context()) // cannot ask the daemon
-	_ = rt.Close()
-	// The next daemon of the base finds the rest.
-	next, err := New(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := next.Close(); err != nil {
+	// A new daemon takes over, for what there was and for what comes.
+	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	var left string
-	for range 100 {
-		if left = takeInventory().since(before); left == "" {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	if r := run(t, rt, demo(t, "after", "exit", "7"), nil); r.Code != 7 {
+		t.Errorf("%+v", r.Exit)
 	}
-	t.Errorf("left behind: %s", left)
+	if err := rt.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := takeInventory().since(before); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
 }
 
 // A daemon that ends touches nothing of another base.
@@ -201,20 +197,25 @@ func TestOtherBase(t *testing.T) {
 }
 
 func TestDead(t *testing.T) {
-	me, err := self()
+	me, err := newOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
+	next, err := newOwner()
+	if err != nil || next == me {
+		t.Errorf("two runtimes are both %s, %v", me, err)
+	}
 	parts := strings.Split(me, "-")
 	for owner, want := range map[string]bool{
-		me:                                    false,
-		parts[0] + "-" + parts[1] + "-1":      true, // an earlier process of that pid
-		parts[0] + "-4999999-" + parts[2]:     true,
-		"1-" + parts[1] + "-1":                false, // of another pid namespace
-		"":                                    false,
-		"nonsense":                            false,
-		parts[0] + "-x-" + parts[2]:           false,
-		parts[0] + "-" + parts[1] + "-1-more": false,
+		me:                                       false,
+		parts[0] + "-" + parts[1] + "-1-1":       true, // an earlier process of that pid
+		parts[0] + "-4999999-" + parts[2] + "-1": true,
+		"1-" + parts[1] + "-1-1":                 false, // of another pid namespace
+		"":                                       false,
+		"nonsense":                               false,
+		parts[0] + "-x-" + parts[2] + "-1":       false,
+		parts[0] + "-" + parts[1] + "-1":         false,
+		me + "-more":                             false,
 	} {
 		if got := dead(owner); got != want {
 			t.Errorf("dead(%q) = %v", owner, got)

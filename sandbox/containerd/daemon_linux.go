@@ -27,6 +27,7 @@ import (
 	_ "github.com/containerd/containerd/v2/plugins/leases"
 	_ "github.com/containerd/containerd/v2/plugins/metadata"
 	_ "github.com/containerd/containerd/v2/plugins/mount"
+	_ "github.com/containerd/containerd/v2/plugins/sandbox"
 	_ "github.com/containerd/containerd/v2/plugins/server/grpc"
 	_ "github.com/containerd/containerd/v2/plugins/server/ttrpc"
 	_ "github.com/containerd/containerd/v2/plugins/services/containers"
@@ -38,6 +39,7 @@ import (
 	_ "github.com/containerd/containerd/v2/plugins/services/introspection"
 	_ "github.com/containerd/containerd/v2/plugins/services/leases"
 	_ "github.com/containerd/containerd/v2/plugins/services/namespaces"
+	_ "github.com/containerd/containerd/v2/plugins/services/sandbox"
 	_ "github.com/containerd/containerd/v2/plugins/services/snapshots"
 	_ "github.com/containerd/containerd/v2/plugins/services/tasks"
 	_ "github.com/containerd/containerd/v2/plugins/services/version"
@@ -70,6 +72,8 @@ func (l layout) lock() string    { return filepath.Join(l.base, "daemon.lock") }
 func (l layout) socket() string  { return filepath.Join(l.state, "c.sock") }
 func (l layout) sockets() string { return filepath.Join(l.state, "s") }
 func (l layout) runc() string    { return filepath.Join(l.state, "runc") }
+func (l layout) owners() string  { return filepath.Join(l.state, "f") }
+func (l layout) sweep() string   { return filepath.Join(l.base, "sweep.lock") }
 
 func (l layout) config() *config.Config {
 	return &config.Config{
@@ -178,11 +182,9 @@ func (l layout) sweepAll() error {
 		return err
 	}
 	defer c.Close()
-	return errors.Join(
-		sweep(ctx, c, func(string) bool { return true }),
-		// The mounts of other daemons are none of ours.
-		unmountLeft(func(_, scope string) bool { return scope == l.scope() }),
-	)
+	// The mounts of other daemons are none of ours.
+	_, err = l.sweeper(c, func(string) bool { return true }, func(_, scope string) bool { return scope == l.scope() }).sweep(ctx)
+	return err
 }
 
 func flock(f *os.File, how int) error {

@@ -76,6 +76,26 @@ func (e *embedded) join(ctx context.Context) (*client.Client, error) {
 	if err := poll(ctx, func() (bool, error) { return tryLock(e.users, unix.LOCK_SH) }); err != nil {
 		return nil, fmt.Errorf("sandbox: the embedded containerd of %s is ending, and does not come to its end: %w", e.layout.base, err)
 	}
+	return e.reach(ctx)
+}
+
+// running reports whether the base has a daemon; it holds its lock for as long
+// as it lives.
+func (e *embedded) running() (bool, error) {
+	lock, err := os.OpenFile(e.layout.lock(), os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer lock.Close()
+	free, err := tryLock(lock, unix.LOCK_SH)
+	return !free, err
+}
+
+// reach connects to the daemon, started unless one runs.
+func (e *embedded) reach(ctx context.Context) (*client.Client, error) {
 	var c *client.Client
 	var ended chan error // of a daemon that this process started
 	var last error

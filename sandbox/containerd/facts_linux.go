@@ -21,6 +21,8 @@ type applied struct {
 	memory, pids, cpu string // "" when unreadable
 	outBytes          int64
 	outInodes         int64
+	outDisk           bool     // the output is a file system on disk
+	noLoop            string   // why it is not, where it should be
 	interfaces        []string // of the network namespace
 	verifiedDead      bool
 }
@@ -37,7 +39,8 @@ func (c *container) readBack() error {
 		return err
 	}
 	var fs unix.Statfs_t
-	if err := unix.Statfs(filepath.Join(c.dir, outDir), &fs); err == nil && fs.Type == unix.TMPFS_MAGIC {
+	if err := unix.Statfs(filepath.Join(c.dir, outDir), &fs); err == nil && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.EXT4_SUPER_MAGIC) {
+		a.outDisk = fs.Type == unix.EXT4_SUPER_MAGIC
 		a.outBytes, a.outInodes = int64(fs.Blocks)*fs.Bsize, int64(fs.Files)
 	}
 	// A line for each interface after two of headings.
@@ -123,6 +126,12 @@ func (c *container) properties() []sandbox.Property {
 	if a.verifiedDead {
 		dead += "; cgroup seen empty after the kill"
 	}
+	kind, memory := "tmpfs", ", which count against memory"
+	if a.outDisk {
+		kind, memory = "ext4 in a file of its own", ""
+	} else if a.noLoop != "" {
+		memory += "; no file system on disk: " + a.noLoop
+	}
 	list := []sandbox.Property{
 		is(sandbox.PropFilesystem, true, "own mount namespace on a builtin image"),
 		is(sandbox.PropReadOnly, true, "read-only root, skill and inputs"),
@@ -132,8 +141,8 @@ func (c *container) properties() []sandbox.Property {
 		is(sandbox.PropMemory, atMost(a.memory, r.MemoryBytes), "cgroup limit in bytes "+read(a.memory)+swap),
 		is(sandbox.PropPIDs, atMost(a.pids, r.PIDs), "cgroup limit "+read(a.pids)),
 		is(sandbox.PropCPU, cpuAtMost(a.cpu, r.CPUMillis), "cgroup quota and period in µs "+read(a.cpu)),
-		is(sandbox.PropOutputBytes, a.outBytes > 0, fmt.Sprintf("tmpfs of %d bytes, which count against memory", a.outBytes)),
-		is(sandbox.PropOutputFiles, a.outInodes > 0, fmt.Sprintf("tmpfs of %d inodes", a.outInodes)),
+		is(sandbox.PropOutputBytes, a.outBytes > 0, fmt.Sprintf("%s of %d bytes%s", kind, a.outBytes, memory)),
+		is(sandbox.PropOutputFiles, a.outInodes > 0, fmt.Sprintf("%s of %d inodes", kind, a.outInodes)),
 		is(sandbox.PropWall, true, "the deadline kills the cgroup"),
 		is(sandbox.PropProcessGroup, true, dead),
 	}

@@ -134,10 +134,8 @@ func (r *Runtime) install(ctx context.Context, made *image.Image) (*readyImage, 
 // unpack unpacks an image unless it is, and holds it for as long as this
 // runtime lives.
 func (r *Runtime) unpack(ctx context.Context, ready *readyImage) error {
-	// overlayfs needs a base that is no overlay itself; native copies, and works
-	// everywhere.
 	var errs []error
-	for _, snapshotter := range []string{"overlayfs", "native"} {
+	for _, snapshotter := range snapshotters {
 		if err := ready.image.Unpack(ctx, snapshotter); err != nil {
 			errs = append(errs, fmt.Errorf("unpacking with %s: %w", snapshotter, err))
 			continue

@@ -51,8 +51,9 @@ func isShim() bool {
 	return os.Getenv("FOUNDRY_ROLE") == "shim" && len(os.Args) > 1 && os.Args[1] == "-namespace"
 }
 
-// runShim is the shim as containerd ships it. The plugins of the daemon, which
-// are in this program too, are dropped: a shim loads what is registered.
+// runShim is the shim as containerd ships it, with a sandbox service that makes
+// one of all containers of a runtime. The plugins of the daemon, which are in
+// this program too, are dropped: a shim loads what is registered.
 func runShim() {
 	registry.Reset()
 	registry.Register(&plugin.Registration{
@@ -68,7 +69,11 @@ func runShim() {
 			if err != nil {
 				return nil, err
 			}
-			return task.NewTaskService(ic.Context, publisher.(shim.Publisher), stop.(shutdown.Service))
+			tasks, err := task.NewTaskService(ic.Context, publisher.(shim.Publisher), stop.(shutdown.Service))
+			if err != nil {
+				return nil, err
+			}
+			return &groupService{TTRPCTaskService: tasks, stop: stop.(shutdown.Service)}, nil
 		},
 	})
 	shim.RunShim(context.Background(), manager.NewShimManager(shimType))

@@ -20,9 +20,7 @@ import (
 
 	client "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/leases"
-	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/pkg/cio"
-	"github.com/opencontainers/image-spec/identity"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,12 +30,14 @@ const (
 	attemptLabel = "foundry.attempt"
 )
 
+// rootDir is where a root file system is made, in the owner's folder.
+const rootDir = "root"
+
 // Names below Task.Dir.
 const (
 	outDir     = "out"
 	scratchDir = "scratch"
-	ioDir      = "io"
-	rootDir    = "root"
+	imageFile  = "out.img"
 )
 
 // folderAllowance is how many folders and files in the making an output folder
@@ -55,7 +55,13 @@ func (r *Runtime) Prepare(ctx context.Context, t sandbox.Task) (sandbox.Sandbox,
 	if err := check(t); err != nil {
 		return nil, err
 	}
+	if err := r.daemon(ctx); err != nil {
+		return nil, err
+	}
 	c := &container{rt: r, task: t, id: containerID(t), dir: t.Dir, done: make(chan struct{})}
+	if err := r.removals.settle(c.id); err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	_, twice := r.open[c.id]
 	if !twice && !r.closed {
@@ -73,7 +79,7 @@ func (r *Runtime) Prepare(ctx context.Context, t sandbox.Task) (sandbox.Sandbox,
 	err := c.prepare(ctx)
 	c.closing.Unlock()
 	if err != nil {
-		return nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)), r.removals.settle(c.id))
 	}
 	return c, nil
 }
@@ -117,7 +123,7 @@ func (c *container) prepare(ctx context.Context) error {
 		return err
 	}
 	c.image = image
-	sources, err := c.folders()
+	sources, err := c.folders(ctx)
 	if err != nil {
 		return err
 	}
@@ -185,7 +191,7 @@ func (c *container) worker() int {
 }
 
 // folders makes what is bound into the container, by source.
-func (c *container) folders() (map[string]string, error) {
+func (c *container) folders(ctx context.Context) (map[string]string, error) {
 	sources := map[string]string{}
 	for source, folder := range c.task.Trees {
 		if !filepath.IsAbs(folder) {
@@ -201,7 +207,7 @@ func (c *container) folders() (map[string]string, error) {
 		switch m.Source {
 		case plan.MountOutput:
 			sources[m.Source] = filepath.Join(c.dir, outDir)
-			err = c.tmpfs(outDir, c.task.OutputBytes, c.task.OutputFiles+folderAllowance, unix.MS_NOEXEC)
+			err = c.outputFolder(ctx)
 		case plan.MountScratch:
 			sources[m.Source] = filepath.Join(c.dir, scratchDir)
 			err = c.tmpfs(scratchDir, m.Bytes, scratchInodes, 0)
@@ -222,8 +228,7 @@ func (c *container) tmpfs(name string, bytes, inodes int64, flags uintptr) error
 	}
 	uid := c.worker()
 	data := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0700,uid=%d,gid=%d", bytes, inodes, uid, uid)
-	source := mountPrefix + c.rt.owner + ":" + c.rt.scope + ":" + c.id
-	if err := unix.Mount(source, folder, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|flags, data); err != nil {
+	if err := unix.Mount(c.label(), folder, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|flags, data); err != nil {
 		return fmt.Errorf("sandbox: mounting the %s folder: %w", name, err)
 	}
 	return nil
@@ -304,26 +309,34 @@ func writeFor(root *os.Root, name, content string, uid int) error {
 	return errors.Join(err, f.Chown(uid, uid), f.Close())
 }
 
-// create makes snapshot, container and task in the daemon.
+// create makes container and task in the daemon.
 func (c *container) create(ctx context.Context) error {
-	if err := c.snapshot(ctx); err != nil {
+	root, err := c.rootView(ctx)
+	if err != nil {
 		return fmt.Errorf("sandbox: making the root file system: %w", err)
+	}
+	if c.group, err = c.rt.group(ctx); err != nil {
+		return err
 	}
 	labels := c.labels()
 	labels[ownerLabel] = c.rt.owner
-	made, err := c.rt.client.NewContainer(ctx, c.id,
+	opts := []client.NewContainerOpts{
 		client.WithSnapshotter(c.image.snapshotter),
-		client.WithSnapshot(c.id),
+		client.WithSnapshot(root),
 		client.WithImageName(c.image.image.Name()),
-		client.WithRuntime(c.rt.shim, &c.rt.runc),
+		client.WithRuntime(c.rt.runtime, &c.rt.runc),
 		client.WithContainerLabels(labels),
 		client.WithSpec(c.spec),
-	)
+	}
+	if c.group != nil {
+		opts = append(opts, client.WithSandbox(c.group.id))
+	}
+	made, err := c.rt.client.NewContainer(ctx, c.id, opts...)
 	if err != nil {
 		return fmt.Errorf("sandbox: making the container: %w", err)
 	}
 	c.ctr = made
-	if c.io, err = newStreams(filepath.Join(c.dir, ioDir)); err != nil {
+	if c.io, err = newStreams(filepath.Join(c.rt.own, c.id)); err != nil {
 		return fmt.Errorf("sandbox: making the pipes of the container: %w", err)
 	}
 	c.ctrTask, err = made.NewTask(ctx, func(string) (cio.IO, error) { return c.io, nil })
@@ -331,28 +344,4 @@ func (c *container) create(ctx context.Context) error {
 		return fmt.Errorf("sandbox: making the task: %w", err)
 	}
 	return nil
-}
-
-// snapshot makes the root file system and the places of the mounts in it: the
-// container's own root has no right to make them.
-func (c *container) snapshot(ctx context.Context) error {
-	layers, err := c.image.image.RootFS(ctx)
-	if err != nil {
-		return err
-	}
-	service := c.rt.client.SnapshotService(c.image.snapshotter)
-	mounts, err := service.Prepare(ctx, c.id, identity.ChainID(layers).String())
-	if err != nil {
-		return err
-	}
-	c.snapshotted = true
-	folder := filepath.Join(c.dir, rootDir)
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		return err
-	}
-	if err := mount.All(mounts, folder); err != nil {
-		return err
-	}
-	err = c.mountPoints(folder)
-	return errors.Join(err, unmount(folder), os.Remove(folder))
 }

@@ -18,7 +18,6 @@ import (
 	client "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/containerd/containerd/v2/core/leases"
-	"github.com/containerd/errdefs"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
@@ -36,13 +35,18 @@ type Runtime struct {
 	scope    string // of the daemon, in the names of mounts
 	lease    string // holds the images of this runtime
 
-	shim     string // runtime of containers: a name, or a path to the shim
+	own      string // folder of this owner's, for named pipes
+	runtime  string // of containers, as containerd calls it: a name, or a path
 	runc     options.Options
 	versions map[string]string
 	host     hostFeatures
 	seccomp  *specs.LinuxSeccomp
 
-	images imageCache
+	sweeper  *sweeper
+	images   imageCache
+	roots    roots
+	groups   groups
+	removals removals
 
 	mu     sync.Mutex
 	open   map[string]*container // by id
@@ -68,13 +72,14 @@ func New(ctx context.Context, o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner, err := self()
+	owner, err := newOwner()
 	if err != nil {
 		return nil, err
 	}
 	r := &Runtime{owner: owner, host: features(), open: map[string]*container{}}
+	sweeper := &sweeper{gone: dead, unmounts: deadMount, cgroups: r.host.cgroups, owners: systemOwners}
 	if o.Address != "" {
-		r.shim, r.scope = shimType, "system"
+		r.runtime, r.scope = shimType, "system"
 		if o.RuncPath != "" {
 			r.runc.BinaryName = runc
 		}
@@ -94,9 +99,12 @@ func New(ctx context.Context, o Options) (*Runtime, error) {
 		if r.embedded, r.client, err = connect(ctx, l); err != nil {
 			return nil, err
 		}
-		r.shim, r.scope = l.shim(), l.scope()
+		r.runtime, r.scope = idleRuntime(l), l.scope()
 		r.runc.BinaryName, r.runc.Root = runc, l.runc()
+		sweeper = l.sweeper(nil, dead, deadMount)
 	}
+	sweeper.client, r.own = r.client, filepath.Join(sweeper.owners, owner)
+	r.sweeper = sweeper
 	if err := r.begin(ctx, runc); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -116,12 +124,13 @@ func (r *Runtime) begin(ctx context.Context, runc string) error {
 	}
 	// A profile is a function of the capabilities alone, and there are none.
 	r.seccomp = seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}})
-	if err := sweep(ctx, r.client, dead); err != nil {
+	if _, err := r.sweeper.sweep(ctx); err != nil {
 		return err
 	}
-	if err := unmountLeft(func(owner, _ string) bool { return dead(owner) }); err != nil {
-		return err
+	if err := os.MkdirAll(r.own, 0o700); err != nil {
+		return fmt.Errorf("sandbox: making the folder of the pipes: %w", err)
 	}
+	r.removals.start(r)
 	l, err := r.client.LeasesService().Create(ctx, leases.WithRandomID(), leases.WithLabel(ownerLabel, r.owner))
 	if err != nil {
 		return fmt.Errorf("sandbox: making a lease: %w", err)
@@ -154,11 +163,14 @@ func (r *Runtime) Close() error {
 	for _, c := range left {
 		errs = append(errs, c.Close(ctx))
 	}
-	if r.lease != "" {
-		err := r.client.LeasesService().Delete(ctx, leases.Lease{ID: r.lease})
-		if !errdefs.IsNotFound(err) {
-			errs = append(errs, err)
-		}
+	errs = append(errs, r.removals.finish())
+	if r.client != nil && r.lease != "" {
+		errs = append(errs, r.daemon(ctx), r.closeGroups(ctx))
+		_, err := removeRoots(ctx, r.client, func(owner string) bool { return owner == r.owner })
+		errs = append(errs, err, ignoreNotFound(r.client.LeasesService().Delete(ctx, leases.Lease{ID: r.lease})))
+	}
+	if r.own != "" {
+		errs = append(errs, removeOwner(r.own))
 	}
 	errs = append(errs, r.client.Close())
 	if r.embedded != nil {
@@ -166,6 +178,52 @@ func (r *Runtime) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// daemon makes sure that the embedded daemon runs: one that was killed is
+// started again, and finds the containers that it had.
+func (r *Runtime) daemon(ctx context.Context) error {
+	if r.embedded == nil {
+		return nil
+	}
+	running, err := r.embedded.running()
+	if running || err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	fresh, err := r.embedded.reach(ctx)
+	if err != nil {
+		return fmt.Errorf("sandbox: the embedded containerd ended, and cannot be started again: %w", err)
+	}
+	fresh.Close()
+	conn, _ := r.client.Conn().(interface{ ResetConnectBackoff() })
+	return poll(ctx, func() (bool, error) {
+		if conn != nil {
+			conn.ResetConnectBackoff() // it would wait for a second and more
+		}
+		_, err := r.client.Version(ctx)
+		return err == nil, nil
+	})
+}
+
+// idleRuntime is what a container of the shared shim names as its runtime.
+// Where the shim is shared, containerd starts that program for one thing alone:
+// to clean up after a container whose shim it lost or left, which this package
+// does itself, by the kernel's own lists. So it is the program that does
+// nothing; the shim, of many megabytes, would take longer than the container.
+func idleRuntime(l layout) string {
+	for _, idle := range []string{"/bin/true", "/usr/bin/true"} {
+		if info, err := os.Stat(idle); err == nil && info.Mode().IsRegular() {
+			return idle
+		}
+	}
+	return l.shim()
+}
+
+// systemOwners holds the folders of the owners that use the system's daemon.
+const systemOwners = "/run/foundry-system"
+
+func deadMount(owner, _ string) bool { return dead(owner) }
 
 // runcVersion is what the runtime says of itself, "unknown" when it says
 // nothing.

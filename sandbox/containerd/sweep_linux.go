@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,21 +24,24 @@ const ownerLabel = "foundry.owner"
 // attempt; the owner, the scope of its daemon and the container's id follow.
 const mountPrefix = "foundry:"
 
-// self names this process so that no later process has the same name: pid
-// namespace, pid, start time.
-func self() (string, error) {
+// runtimes counts the runtimes of this process.
+var runtimes atomic.Int64
+
+// newOwner names a runtime of this process so that no other has the same name,
+// now or later: pid namespace, pid, start time, count.
+func newOwner() (string, error) {
 	ns, start, err := processOf(os.Getpid())
 	if err != nil {
 		return "", fmt.Errorf("sandbox: reading this process' entry in /proc: %w", err)
 	}
-	return fmt.Sprintf("%s-%d-%s", ns, os.Getpid(), start), nil
+	return fmt.Sprintf("%s-%d-%s-%d", ns, os.Getpid(), start, runtimes.Add(1)), nil
 }
 
 // dead reports whether the process that an owner names has ended. A process of
 // another pid namespace cannot be judged and counts as alive.
 func dead(owner string) bool {
 	parts := strings.Split(owner, "-")
-	if len(parts) != 3 {
+	if len(parts) != 4 {
 		return false
 	}
 	here, _, err := processOf(os.Getpid())
@@ -69,80 +73,230 @@ func processOf(pid int) (namespace, start string, err error) {
 	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]"), fields[19], nil
 }
 
-// sweep removes what belongs to owners that are gone: containers with their
-// tasks and snapshots, and leases, of one daemon.
-func sweep(ctx context.Context, c *client.Client, gone func(owner string) bool) error {
-	var errs []error
-	containers, err := c.Containers(ctx)
+// Swept counts what was left by processes that are gone, and is removed now.
+type Swept struct {
+	Containers int // with their tasks, processes and cgroups
+	Shims      int
+	Snapshots  int
+	Leases     int
+	Mounts     int
+	Folders    int // of owners, with named pipes
+}
+
+// Total is the sum of all counts.
+func (s Swept) Total() int {
+	return s.Containers + s.Shims + s.Snapshots + s.Leases + s.Mounts + s.Folders
+}
+
+// sweeper removes what owners that are gone left in a daemon and on the
+// machine. It believes no component to be alive but the daemon it asks.
+type sweeper struct {
+	client   *client.Client
+	gone     func(owner string) bool
+	unmounts func(owner, scope string) bool // which of the machine's labelled mounts go
+	cgroups  cgroupTree
+	runc     string // the folder of runc's state, "" where it is the system's
+	owners   string // holds a folder for each owner
+	lock     string // file that keeps sweeps apart, "" for none
+	swept    Swept
+}
+
+func (l layout) sweeper(c *client.Client, gone func(string) bool, unmounts func(owner, scope string) bool) *sweeper {
+	return &sweeper{client: c, gone: gone, unmounts: unmounts, cgroups: findCgroups(), runc: l.runc(), owners: l.owners(), lock: l.sweep()}
+}
+
+// sweep goes from what uses to what is used.
+func (s *sweeper) sweep(ctx context.Context) (Swept, error) {
+	if s.lock != "" {
+		f, err := os.OpenFile(s.lock, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return Swept{}, fmt.Errorf("sandbox: cleaning up: %w", err)
+		}
+		defer f.Close()
+		if err := flock(f, unix.LOCK_EX); err != nil {
+			return Swept{}, fmt.Errorf("sandbox: cleaning up: %w", err)
+		}
+	}
+	err := errors.Join(s.containers(ctx), s.shims(ctx), s.roots(ctx), s.leases(ctx), s.mounts(ctx), s.folders())
+	return s.swept, err
+}
+
+func (s *sweeper) containers(ctx context.Context) error {
+	found, err := s.client.Containers(ctx)
 	if err != nil {
 		return fmt.Errorf("sandbox: listing the containers that are left: %w", err)
 	}
-	for _, found := range containers {
-		labels, err := found.Labels(ctx)
+	var errs []error
+	for _, ctr := range found {
+		labels, err := ctr.Labels(ctx)
 		if err != nil {
 			errs = append(errs, ignoreNotFound(err))
 			continue
 		}
-		if owner := labels[ownerLabel]; owner != "" && gone(owner) {
-			errs = append(errs, removeContainer(ctx, found))
+		if owner := labels[ownerLabel]; owner == "" || !s.gone(owner) {
+			continue
 		}
+		s.swept.Containers++
+		errs = append(errs, s.container(ctx, ctr))
 	}
-	list, err := c.LeasesService().List(ctx)
+	return errors.Join(errs...)
+}
+
+// container removes one container. Its processes die first, by the kernel's
+// list of them: shim and runc may be gone.
+func (s *sweeper) container(ctx context.Context, ctr client.Container) error {
+	group := cgroupOf(ctr.ID())
+	short, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	if err := s.cgroups.kill(short, group); err != nil {
+		return fmt.Errorf("sandbox: ending container %s: %w", ctr.ID(), err)
+	}
+	if err := removeContainer(ctx, ctr); err != nil {
+		return err
+	}
+	return errors.Join(s.forget(ctr.ID()), s.cgroups.remove(group))
+}
+
+// forget removes what runc remembers of a container that nobody told it the
+// end of.
+func (s *sweeper) forget(id string) error {
+	if s.runc == "" {
+		return nil
+	}
+	return os.RemoveAll(filepath.Join(s.runc, namespace, id))
+}
+
+func (s *sweeper) shims(ctx context.Context) error {
+	list, err := s.client.SandboxStore().List(ctx)
+	if errdefs.IsNotImplemented(err) { // before containerd 1.7
+		return nil
+	}
 	if err != nil {
-		errs = append(errs, err)
+		return fmt.Errorf("sandbox: listing the shims that are left: %w", err)
 	}
-	for _, l := range list {
-		if owner := l.Labels[ownerLabel]; owner != "" && gone(owner) {
-			errs = append(errs, ignoreNotFound(c.LeasesService().Delete(ctx, l)))
+	var errs []error
+	for _, box := range list {
+		if owner := box.Labels[ownerLabel]; owner != "" && s.gone(owner) {
+			s.swept.Shims++
+			errs = append(errs, removeGroup(ctx, s.client, box.ID))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// removeContainer ends a container's task and removes all of it.
+func (s *sweeper) roots(ctx context.Context) error {
+	n, err := removeRoots(ctx, s.client, s.gone)
+	s.swept.Snapshots += n
+	return err
+}
+
+func (s *sweeper) leases(ctx context.Context) error {
+	list, err := s.client.LeasesService().List(ctx)
+	if err != nil {
+		return fmt.Errorf("sandbox: listing the leases that are left: %w", err)
+	}
+	var errs []error
+	for _, l := range list {
+		if owner := l.Labels[ownerLabel]; owner != "" && s.gone(owner) {
+			s.swept.Leases++
+			errs = append(errs, ignoreNotFound(s.client.LeasesService().Delete(ctx, l)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *sweeper) mounts(ctx context.Context) error {
+	n, err := unmountLeft(s.unmounts, func(id string) error {
+		if id == "" {
+			return nil
+		}
+		// A container whose record is gone may still have a cgroup.
+		short, cancel := context.WithTimeout(ctx, killTimeout)
+		defer cancel()
+		if err := s.cgroups.kill(short, cgroupOf(id)); err != nil {
+			return err
+		}
+		return s.cgroups.remove(cgroupOf(id))
+	})
+	s.swept.Mounts += n
+	return err
+}
+
+// folders removes the folders of owners: named pipes, and maybe a root in the
+// making, which is unmounted first.
+func (s *sweeper) folders() error {
+	entries, err := os.ReadDir(s.owners)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("sandbox: looking for folders that are left: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if s.gone(e.Name()) {
+			s.swept.Folders++
+			errs = append(errs, removeOwner(filepath.Join(s.owners, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func removeOwner(folder string) error {
+	if err := unmount(filepath.Join(folder, rootDir)); err != nil {
+		return err
+	}
+	return os.RemoveAll(folder)
+}
+
+// removeContainer ends a container's task and removes both from the daemon.
 func removeContainer(ctx context.Context, ctr client.Container) error {
 	task, err := ctr.Task(ctx, nil)
 	switch {
 	case errdefs.IsNotFound(err):
-	case err != nil:
+	case err != nil && !dropped(err): // of a shim that is gone there is no task either
 		return fmt.Errorf("sandbox: the task of container %s: %w", ctr.ID(), err)
-	default:
+	case err == nil:
 		ctx, cancel := context.WithTimeout(ctx, killTimeout)
 		_, err := task.Delete(ctx, client.WithProcessKill)
 		cancel()
-		if err != nil && !errdefs.IsNotFound(err) {
+		if err != nil && !errdefs.IsNotFound(err) && !dropped(err) {
 			return fmt.Errorf("sandbox: ending the task of container %s: %w", ctr.ID(), err)
 		}
 	}
-	if err := ignoreNotFound(ctr.Delete(ctx, client.WithSnapshotCleanup)); err != nil {
+	if err := ignoreNotFound(ctr.Delete(ctx)); err != nil {
 		return fmt.Errorf("sandbox: removing container %s: %w", ctr.ID(), err)
 	}
 	return nil
 }
 
 // unmountLeft unmounts what is gone of the file systems of all daemons on the
-// machine.
-func unmountLeft(gone func(owner, scope string) bool) error {
+// machine, removes the empty folder that each was mounted at, and tells the
+// container that it was for.
+func unmountLeft(gone func(owner, scope string) bool, each func(id string) error) (int, error) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return fmt.Errorf("sandbox: reading the mounts that are left: %w", err)
+		return 0, fmt.Errorf("sandbox: reading the mounts that are left: %w", err)
 	}
 	var errs []error
+	count := 0
 	for line := range strings.Lines(string(b)) {
 		before, after, ok := strings.Cut(line, " - ")
 		fields, tail := strings.Fields(before), strings.Fields(after)
 		if !ok || len(fields) < 5 || len(tail) < 2 {
 			continue
 		}
-		label, ours := strings.CutPrefix(tail[1], mountPrefix)
-		owner, rest, _ := strings.Cut(label, ":")
-		scope, _, _ := strings.Cut(rest, ":")
-		if !ours || !gone(owner, scope) {
+		label, ours := strings.CutPrefix(labelOf(unescape(tail[1])), mountPrefix)
+		parts := strings.SplitN(label, ":", 3)
+		if !ours || len(parts) != 3 || !gone(parts[0], parts[1]) {
 			continue
 		}
-		errs = append(errs, unmount(unescape(fields[4])))
+		count++
+		folder := unescape(fields[4])
+		if err := errors.Join(each(parts[2]), unmount(folder)); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		_ = os.Remove(folder) // it is the run's, which may have removed it
 	}
-	return errors.Join(errs...)
+	return count, errors.Join(errs...)
 }
 
 // unescape undoes the octal escapes of mountinfo.
