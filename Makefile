@@ -4,12 +4,13 @@
 .PHONY: test deps bench fuzz fmt
 
 test: deps
+	@if [ "$$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null 2>&1; then ./.ci/cwltool-image; fi
 	./.ci/test
 
-# runc runs the containers of the tests, busybox is a program for checks in
-# them. Root on Debian may install them; anyone else is told what is skipped.
-DEPS = runc busybox
-PACKAGES = runc busybox-static
+# runc runs the containers of the tests, busybox and cwltool are programs for
+# checks in them, mmdebstrap makes the file system of the latter. Root on Debian may install them; anyone else is told what is skipped.
+DEPS = runc busybox mmdebstrap
+PACKAGES = runc busybox-static mmdebstrap
 deps:
 	@missing=; for p in $(DEPS); do command -v $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -z "$$missing" ]; then \
