@@ -96,6 +96,35 @@ func (q *removals) settle(id string) error {
 	return q.busy[id]
 }
 
+// Settle waits until what was closed is removed. The error is what could not
+// be.
+func (r *Runtime) Settle(ctx context.Context) error {
+	q := &r.removals
+	stop := context.AfterFunc(ctx, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.changed.Broadcast()
+	})
+	defer stop()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		removing := false
+		var errs []error
+		for _, err := range q.busy {
+			if errors.Is(err, errRemoving) {
+				removing = true
+			} else {
+				errs = append(errs, err)
+			}
+		}
+		if !removing || ctx.Err() != nil {
+			return errors.Join(append(errs, ctx.Err())...)
+		}
+		q.changed.Wait()
+	}
+}
+
 // finish removes all that waits. Its error is what could not be removed.
 func (q *removals) finish() error {
 	if q.done == nil { // never started

@@ -29,6 +29,9 @@ func (*Runtime) Prepare(context.Context, sandbox.Task) (sandbox.Sandbox, error) 
 	return nil, unavailable()
 }
 
+// Settle does nothing.
+func (*Runtime) Settle(context.Context) error { return nil }
+
 // Close does nothing.
 func (*Runtime) Close() error { return nil }
 
