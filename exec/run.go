@@ -332,14 +332,14 @@ func (e *engine) model(h *plan.Harness) *plan.Model {
 	return nil
 }
 
-// saveAll is up to how many changes run.json is written after each; then only
-// when an eighth more has changed: the journal has it all, and a large run must
-// not cost the square of its size.
+// saveAll is up to how many nodes and attempts run.json is written after each
+// attempt; then only when an eighth more has changed: the journal has it all,
+// and a large run must not cost the square of its size.
 const saveAll = 256
 
 func (e *engine) save() error {
 	e.unsaved++
-	if e.attempts > saveAll && e.unsaved < e.attempts/8 {
+	if size := len(e.run.Nodes) + e.attempts; size > saveAll && e.unsaved < size/8 {
 		return nil
 	}
 	e.unsaved = 0
