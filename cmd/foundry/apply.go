@@ -263,7 +263,7 @@ func runFolder(dir string) (string, error) {
 	if dir != "" {
 		return filepath.Abs(dir)
 	}
-	dir, err := os.MkdirTemp("", "foundry-run-")
+	dir, err := os.MkdirTemp("", runPrefix)
 	if err != nil {
 		return "", err
 	}
