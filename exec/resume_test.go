@@ -426,3 +426,121 @@ func TestReservationCounts(t *testing.T) {
 		t.Errorf("failure %+v", s.failure)
 	}
 }
+
+// A controller that died before its first event left a folder without a run:
+// resuming it is a start.
+func TestResumeBeforeTheFirstEvent(t *testing.T) {
+	b := scriptedSteps()
+	lowered(t, b, passOn)
+	opts := realOptions(t, b)
+	folder, err := record.Create(opts.RunDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{record.WorkDir, filepath.Join(record.WorkDir, "trees"), record.StoreDir} {
+		if err := os.Mkdir(folder.Path(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{record.RunFile + ".new", filepath.Join(record.WorkDir, "blob"), record.PlanFile} {
+		if err := os.WriteFile(folder.Path(file), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := folder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	opts.Resume = true
+	run, err := Run(context.Background(), opts)
+	if err != nil || run.Status != record.StatusSucceeded || run.Resumed != 0 {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(opts.RunDir, "*.new")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A decision is not reversed: an exhausted loop stays exhausted, and nothing
+// runs for it.
+func TestResumeKeepsDecisions(t *testing.T) {
+	b := looped(exectest.Eq(exectest.OutputFact("state", "json", "/n"), exectest.Number("99")), 2)
+	lowered(t, b, loopScript)
+	opts := realOptions(t, b)
+	first, err := Run(context.Background(), opts)
+	if err != nil || failureOf(first).Reason != record.ReasonLoopExhausted {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	opts.Resume = true
+	again, err := Run(context.Background(), opts)
+	if err != nil || failureOf(again) != failureOf(first) || len(nodeOf(again, "step").Attempts) != 2 || again.Resumed != 1 {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// An interrupted run goes on, with any number of workers.
+func TestResumeAfterCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c := &crew{}
+	opts := options(t, diamond(), &exectest.Runtime{Work: func(w *exectest.Worker) sandbox.Exit {
+		if strings.HasSuffix(w.Task.Skill, ":c") && ctx.Err() == nil {
+			cancel()
+			<-w.Killed
+			return sandbox.Exit{Code: 137, Signal: "SIGKILL"}
+		}
+		return c.work(w)
+	}})
+	run, err := Run(ctx, opts)
+	if err != nil || run.Status != record.StatusCancelled {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	opts.Resume, opts.Parallelism = true, 2
+	run, err = Run(context.Background(), opts)
+	if err != nil || run.Status != record.StatusSucceeded || len(c.order) != 5 || len(nodeOf(run, "c").Attempts) != 2 || len(nodeOf(run, "a").Attempts) != 1 {
+		t.Errorf("%+v, %v, order %v", run.Failure, err, c.order)
+	}
+}
+
+// The parts of a plan that nothing could put in order are refused, and a
+// consumer that stands before the check of what it reads.
+func TestWalkRefuses(t *testing.T) {
+	late := graph(nil, []string{"n0"}, []string{"n0"})
+	late.Nodes[2].Kind, late.Nodes[2].Check = plan.NodeCheck, &plan.Check{Name: "x", Of: "n0", Blocking: true}
+	if _, err := NewWalk(late, ""); err == nil || !strings.Contains(err.Error(), "n1 needs the check n2, which is no earlier step") {
+		t.Errorf("%v", err)
+	}
+	late.Nodes[2].Check.Blocking = false
+	if _, err := NewWalk(late, ""); err != nil {
+		t.Errorf("%v", err)
+	}
+	if _, err := NewWalk(graph([]string{"n1"}, nil), ""); err == nil {
+		t.Error("a node before its need is accepted")
+	}
+}
+
+// Through takes what a step needs, and what proves it.
+func TestThrough(t *testing.T) {
+	b, err := whole("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for through, want := range map[string]string{
+		"step": "step step.look", "again": "step step.look", "step.look": "step step.look",
+		"pick": "step step.look pick/one pick/two", "pick/one": "step step.look pick/one pick/two",
+		"after": "step step.look pick/one pick/two after", "": "step step.look pick/one pick/two after",
+	} {
+		w, err := NewWalk(b.Plan, through)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range b.Plan.Nodes {
+			if w.Selected(i) {
+				got = append(got, b.Plan.Nodes[i].ID)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("through %q: %v, want %s", through, got, want)
+		}
+	}
+}

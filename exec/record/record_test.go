@@ -323,3 +323,51 @@ func TestClasses(t *testing.T) {
 		}
 	}
 }
+
+// An id that the run does not have is refused.
+func TestExplainUnknown(t *testing.T) {
+	if _, err := Explain(t.TempDir(), "a"); err == nil || !strings.Contains(err.Error(), "no run there") {
+		t.Errorf("%v", err)
+	}
+	folder, err := Create(filepath.Join(t.TempDir(), "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	p := &plan.Plan{FormatVersion: plan.FormatVersion, Mode: plan.ModeTrace, Order: plan.OrderAssembly, Pipeline: plan.Pipeline{Name: "x"}}
+	data, err := plan.Encode(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(folder.Path(PlanFile), data, 0o600), folder.WriteRun(full())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Explain(folder.Dir, "zz"); err == nil || !strings.Contains(err.Error(), `no node, loop or branch "zz"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The lock belongs to one controller, whatever the file says of an earlier
+// one, and a process number that was given out again is nobody's claim.
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), LockFile)
+	for _, before := range []string{"", "{torn", `{"pid":1,"ticks":"0","started":"x"}`, `{"pid":999999999,"started":"x"}`} {
+		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := takeLock(path)
+		if err != nil {
+			t.Fatalf("%q: %v", before, err)
+		}
+		if _, err := takeLock(path); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+			t.Errorf("%q: %v", before, err)
+		}
+		f.Close()
+	}
+	if (owner{PID: 1, Ticks: "0"}).alive() || (owner{PID: 0}).alive() {
+		t.Error("a process with another start is taken for the owner")
+	}
+	if ticks := startTicks(1); ticks != "" && !(owner{PID: 1, Ticks: ticks}).alive() {
+		t.Error("a living owner is taken for dead")
+	}
+}
