@@ -161,6 +161,9 @@ func diagnose(p *plan.Plan, m containerd.Machine) view.DoctorPlan {
 			programs[n.Process.Argv[0]] = true
 		}
 	}
+	if bounded := diskBounds(p, m); bounded != "" {
+		add("%s", bounded)
+	}
 	for _, n := range slices.Sorted(maps.Keys(networks)) {
 		add("the network %q is not built yet for containers (built: %s)", n, strings.Join(containerd.SupportedNetworks(), ", "))
 	}
@@ -173,6 +176,26 @@ func diagnose(p *plan.Plan, m containerd.Machine) view.DoctorPlan {
 		}
 	}
 	return d
+}
+
+// diskBounds says why an output folder could not be bounded: one that does not
+// fit into the step's memory needs a file system on disk.
+func diskBounds(p *plan.Plan, m containerd.Machine) string {
+	var lacking []string
+	for _, f := range m.Facts {
+		if (f.Name == "loop devices" || f.Name == "mkfs.ext4") && f.State != containerd.FactOK {
+			lacking = append(lacking, f.Name+": "+f.Detail)
+		}
+	}
+	if len(lacking) == 0 {
+		return ""
+	}
+	for _, n := range p.Nodes {
+		if n.Sandbox.Mode == plan.SandboxContainer && n.Budget.OutputBytes > 0 && n.Budget.OutputBytes >= n.Sandbox.Resources.MemoryBytes {
+			return fmt.Sprintf("the output of step %s, %d bytes, does not fit into its memory, and cannot be bounded on disk: %s", n.ID, n.Budget.OutputBytes, strings.Join(lacking, "; "))
+		}
+	}
+	return ""
 }
 
 // modes are the sandboxes of a plan, sorted.

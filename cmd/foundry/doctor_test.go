@@ -72,6 +72,24 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// An output that does not fit into memory needs a file system on disk.
+func TestDiagnoseDisk(t *testing.T) {
+	p := &plan.Plan{Nodes: []plan.Node{{ID: "big", Process: plan.Process{Argv: []string{"x"}}, Budget: plan.NodeBudget{OutputBytes: 2 << 30},
+		Sandbox: plan.Sandbox{Mode: plan.SandboxContainer, Network: plan.NetworkNone, Resources: plan.Resources{MemoryBytes: 1 << 30}}}}}
+	m := containerd.Machine{Facts: []containerd.Fact{{Name: "mkfs.ext4", State: containerd.FactWarning, Detail: "not found"}}}
+	if d := diagnose(p, m); len(d.Problems) != 1 || !strings.Contains(d.Problems[0], "step big") || !strings.Contains(d.Problems[0], "mkfs.ext4: not found") {
+		t.Errorf("%v", d.Problems)
+	}
+	m.Facts[0].State = containerd.FactOK
+	if d := diagnose(p, m); len(d.Problems) != 0 {
+		t.Errorf("with it: %v", d.Problems)
+	}
+	m.Facts[0].State, p.Nodes[0].Budget.OutputBytes = containerd.FactWarning, 1<<20
+	if d := diagnose(p, m); len(d.Problems) != 0 {
+		t.Errorf("of a small one: %v", d.Problems)
+	}
+}
+
 // The words on a machine that lacks things, with a plan that lacks more.
 func TestDoctorGolden(t *testing.T) {
 	t.Setenv("FOUNDRY_TEST_KEY", "secret-value")
