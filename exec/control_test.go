@@ -347,3 +347,59 @@ func TestChecks(t *testing.T) {
 		})
 	}
 }
+
+// Probes come before the first node: a tool that is not there costs nothing.
+func TestProbes(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		probes []plan.Probe
+		off    bool
+		want   string // statuses
+		detail string
+	}{
+		"there":      {[]plan.Probe{{Tool: "t", Argv: []string{self, "tool", "say", "t 1.2, draft-validate"}, Expect: "draft-validate"}, {Tool: "u", Argv: []string{self, "tool", "exit", "0"}}}, false, "passed passed", ""},
+		"other word": {[]plan.Probe{{Tool: "t", Argv: []string{self, "tool", "say", "t 1.2"}, Expect: "draft-validate"}, {Tool: "u", Argv: []string{self, "tool", "exit", "0"}}}, false, "failed not_run", `does not hold "draft-validate"`},
+		"exit code":  {[]plan.Probe{{Tool: "t", Argv: []string{self, "tool", "exit", "1"}}}, false, "failed", "exit code 1"},
+		"no program": {[]plan.Probe{{Tool: "t", Argv: []string{"no-such-program"}}}, false, "failed", "no-such-program"},
+		"not asked":  {[]plan.Probe{{Tool: "t", Argv: []string{"no-such-program"}}}, true, "not_run", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := scriptedSteps()
+			b.Plan.Probes = tt.probes
+			lowered(t, b, passOn)
+			opts := realOptions(t, b)
+			opts.Probes = !tt.off
+			for round := range 2 {
+				run, err := Run(context.Background(), opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var statuses []string
+				for _, p := range run.Probes {
+					statuses = append(statuses, p.Status)
+				}
+				if got := strings.Join(statuses, " "); got != tt.want {
+					t.Errorf("statuses %s", got)
+				}
+				if tt.detail == "" {
+					if run.Status != record.StatusSucceeded {
+						t.Errorf("failure %+v", run.Failure)
+					}
+					return
+				}
+				f := failureOf(run)
+				if ExitCode(run, nil) != ExitInfrastructure || f.Reason != record.ReasonToolMissing || !strings.Contains(f.Detail, tt.detail) {
+					t.Errorf("round %d: failure %+v", round, f)
+				}
+				if len(run.Nodes[0].Attempts) > 0 {
+					t.Error("a node was started")
+				}
+				opts.Resume = true // the tool is still not there
+			}
+		})
+	}
+}

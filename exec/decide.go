@@ -37,6 +37,9 @@ type made struct {
 	check    *record.CheckResult
 }
 
+// maxSaid bounds a check's kept output: what is no text in it became longer.
+const maxSaid = 3 * attempt.MaxCheckStdout
+
 // decide evaluates the predicate of a loop or of a branch.
 func (e *engine) decide(c Command) record.Event {
 	ev := record.Event{Type: record.EventDecided, Node: c.Node, Iteration: c.Iteration}
@@ -263,7 +266,7 @@ func (k *knowledge) gatherCheck(f plan.Fact) {
 	fact.From, fact.Digest, fact.Value = m.from, m.check.Stdout, "exit code "+strconv.FormatInt(m.check.ExitCode, 10)
 	r := predicates.CheckResult{ExitCode: m.check.ExitCode}
 	if k.wants(f, "stdout") || k.wants(f, "json") {
-		data, err := k.store.ReadAll(m.check.Stdout, attempt.MaxCheckStdout)
+		data, err := k.store.ReadAll(m.check.Stdout, maxSaid)
 		if err == nil {
 			r.Stdout = string(data)
 		}

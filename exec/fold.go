@@ -53,6 +53,12 @@ func (e *engine) fold(ev record.Event) error {
 				l.Decided = ev.Decision.Line
 			}
 		}
+	case record.EventProbed:
+		for i := range e.run.Probes {
+			if ev.Probe != nil && e.run.Probes[i].Tool == ev.Probe.Tool {
+				e.run.Probes[i] = *ev.Probe
+			}
+		}
 	case record.EventRunFinished:
 		e.run.Status, e.run.Failure, e.run.Ended = ev.Status, ev.Failure, ev.Time
 	}

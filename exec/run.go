@@ -33,6 +33,9 @@ type Options struct {
 	// Parallelism is how many nodes run side by side where their needs allow it;
 	// 0 is 1.
 	Parallelism int
+	// Probes runs the plan's availability probes before the first node, and fails
+	// the run (tool_missing) where one fails. Else they are recorded as not run.
+	Probes bool
 	// KeepGoing runs what does not need a step that failed.
 	KeepGoing  bool
 	Executable string // this program's file, absolute
@@ -71,6 +74,7 @@ type engine struct {
 	queue     []Command
 	active    int // attempts under way
 	cancelled bool
+	withdrawn bool // the walk took its commands back
 	results   chan result
 }
 
@@ -127,6 +131,9 @@ func (e *engine) loop(ctx context.Context, first record.Event) error {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	err := e.emit(first)
+	if err == nil && e.opts.Probes {
+		err = e.probe(inner)
+	}
 	for err == nil && e.run.Ended == "" {
 		err = e.turn(ctx, inner)
 	}
@@ -150,7 +157,7 @@ func (e *engine) turn(ctx, inner context.Context) error {
 	if e.cancelled {
 		interrupted = nil
 	} else if ctx.Err() != nil {
-		e.cancelled = true
+		e.cancelled, e.withdrawn = true, true
 		return e.emit(record.Event{Type: record.EventCancel})
 	}
 	if len(e.queue) > 0 {
@@ -159,7 +166,7 @@ func (e *engine) turn(ctx, inner context.Context) error {
 		switch {
 		case c.Kind == Decide:
 			return e.emit(e.decide(c))
-		case e.cancelled: // the walk took it back
+		case e.withdrawn:
 			return nil
 		}
 		return e.launch(inner, c)

@@ -125,7 +125,11 @@ func (x *stepper) event(e record.Event) error {
 			return err
 		}
 	case record.EventCancel:
-		x.cancel()
+		x.cancel(record.Fail(record.ReasonCancelled, "the run was interrupted"))
+	case record.EventProbed:
+		if e.Failure != nil {
+			x.cancel(e.Failure)
+		}
 	case record.EventRunFinished:
 		s.over = true
 		return nil
@@ -413,9 +417,9 @@ func (x *stepper) until(u int, e record.Event) {
 	}
 }
 
-// cancel takes back what was commanded and has not started.
-func (x *stepper) cancel() {
-	x.failRun(record.Fail(record.ReasonCancelled, "the run was interrupted"), true)
+// cancel stops the run and takes back what was commanded and has not started.
+func (x *stepper) cancel(f *record.Failure) {
+	x.failRun(f, true)
 	for i := range x.s.nodes {
 		if x.s.nodes[i].at == commanded {
 			x.withdraw(i)

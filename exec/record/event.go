@@ -17,6 +17,7 @@ const (
 	EventNodeStarted  = "node_started"
 	EventNodeFinished = "node_finished"
 	EventDecided      = "decided" // a predicate was evaluated
+	EventProbed       = "probed"  // an availability probe ended, before the first node
 	EventCancel       = "cancel_requested"
 	EventRunFinished  = "run_finished"
 )
@@ -46,6 +47,7 @@ type Event struct {
 	Check       *CheckResult `json:"check,omitempty"`       // of node_finished: a check that ran to its end
 	Boundary    bool         `json:"boundary,omitempty"`    // of node_finished: the sandbox was a security boundary
 	Decision    *Decision    `json:"decision,omitempty"`    // of decided
+	Probe       *Probe       `json:"probe,omitempty"`       // of probed
 }
 
 // Reservation is what a node may spend of the run's budget. It is written

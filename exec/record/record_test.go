@@ -30,7 +30,7 @@ var words = map[string][]string{
 	"AttemptRef.status": {StatusRunning, StatusSucceeded, StatusFailed},
 	"Failure.class":     {ClassSkill, ClassWorkflow, ClassInfrastructure, ClassGrader, ClassCancelled},
 	"Failure.source":    {SourceWorker, SourceController, SourceSandbox, SourceArtifact, SourceCheck},
-	"Probe.status":      {ProbeNotRun},
+	"Probe.status":      {ProbeNotRun, ProbePassed, ProbeFailed},
 }
 
 // schemaOf writes the JSON Schema of a struct, each struct once in $defs.

@@ -49,13 +49,19 @@ type Bundle struct {
 	Digest string `json:"digest"`
 }
 
-// ProbeNotRun is the status of a probe that was not executed.
-const ProbeNotRun = "not_run"
+// Statuses of a probe.
+const (
+	ProbeNotRun = "not_run"
+	ProbePassed = "passed"
+	ProbeFailed = "failed"
+)
 
 // Probe is an availability probe and what came of it.
 type Probe struct {
 	Tool   string `json:"tool"`
 	Status string `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	Folder string `json:"folder,omitempty"` // of the last attempt, below the run folder
 }
 
 // Node is one node of the plan and how it ended.
