@@ -263,6 +263,8 @@ func (a *app) imageProblems(ctx context.Context, o containerd.Options, p *plan.P
 			i := slices.IndexFunc(images, func(s containerd.StoredImage) bool { return s.Digest == digest || s.Index == digest })
 			if i < 0 {
 				problems = append(problems, "the image "+ref+" is not in the store: `foundry image import` brings it in")
+			} else if images[i].Problem != "" {
+				problems = append(problems, "the image "+ref+": "+images[i].Problem)
 			} else if err := sandbox.CheckLabels(ref, images[i].Labels, nil); err != nil {
 				problems = append(problems, err.Error())
 			}

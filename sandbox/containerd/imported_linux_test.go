@@ -18,6 +18,8 @@ import (
 	"foundry/sandbox"
 	"foundry/sandbox/image"
 
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/opencontainers/go-digest"
 	imagespecs "github.com/opencontainers/image-spec/specs-go"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
@@ -171,11 +173,11 @@ func TestImportedImage(t *testing.T) {
 	if want := "registry.example/team/agent@" + first.Index; !slices.Equal(first.Repositories, []string{want}) {
 		t.Errorf("repository digests %v, not %s", first.Repositories, want)
 	}
-	images, err := rt.Images(t.Context())
+	list, err := rt.Images(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range images {
+	for _, s := range list {
 		switch s.Reference {
 		case first.Reference:
 			if len(s.Names) != 0 || s.Labels["foundry.harness.pi"] != "0.84.4" {
@@ -257,6 +259,39 @@ func TestImageMismatch(t *testing.T) {
 		if left, _ := os.ReadDir(task.Dir); len(left) > 0 {
 			t.Errorf("%s: left %v", what, left)
 		}
+	}
+}
+
+// An image that something else put there, and that is not for this machine,
+// hides no other one.
+func TestImagesOfOthers(t *testing.T) {
+	rt := runtimeOf(t)
+	ctx := t.Context()
+	index, err := json.Marshal(v1.Index{Versioned: imagespecs.Versioned{SchemaVersion: 2}, Manifests: []v1.Descriptor{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "foundry.example/" + marker + "/others"
+	desc := v1.Descriptor{MediaType: v1.MediaTypeImageIndex, Digest: digest.FromBytes(index), Size: int64(len(index))}
+	held := leases.WithLease(ctx, rt.lease)
+	if err := rt.writeBlob(held, desc, bytes.NewReader(index), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := rt.setImage(held, images.Image{Name: name, Target: desc}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rt.RemoveImage(context.Background(), StoredImage{Reference: name}); err != nil {
+			t.Error(err)
+		}
+	})
+	list, err := rt.Images(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(s StoredImage) bool { return slices.Contains(s.Names, name) })
+	if i < 0 || !strings.Contains(list[i].Problem, "nothing for linux/") || list[i].Reference != name+"@"+string(desc.Digest) {
+		t.Errorf("the store holds %+v", list)
 	}
 }
 

@@ -22,6 +22,10 @@ type StoredImage struct {
 	// Repositories are the digests that registries know it by, NAME@digest; none
 	// of an image that came from none.
 	Repositories []string `json:"repositories"`
+	// Problem says why an image that something else put there cannot be used,
+	// such as one for another platform; the rest is empty then, but for the
+	// reference.
+	Problem string `json:"problem,omitempty"`
 
 	target v1.Descriptor
 }

@@ -101,7 +101,10 @@ func (r *Runtime) Images(ctx context.Context) ([]StoredImage, error) {
 		}
 		s, err := r.describe(ctx, rec)
 		if err != nil {
-			return nil, fmt.Errorf("sandbox: reading the image %s: %w", rec.Name, err)
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("sandbox: reading the image %s: %w", rec.Name, err)
+			}
+			s = StoredImage{Names: []string{}, Repositories: []string{}, Labels: map[string]string{}, Digest: rec.Target.Digest.String(), Problem: err.Error()}
 		}
 		name, _, pinned := strings.Cut(rec.Name, "@")
 		s.Reference = name + "@" + s.Digest

@@ -31,7 +31,10 @@ func Images(w io.Writer, list []containerd.StoredImage, quiet bool) error {
 		line("names", strings.Join(s.Names, ", "))
 		line("index", s.Index)
 		line("platform", s.Platform)
-		line("size", Count(s.Bytes)+" bytes")
+		line("problem", s.Problem)
+		if s.Problem == "" {
+			line("size", Count(s.Bytes)+" bytes")
+		}
 		for _, r := range s.Repositories {
 			line("registry", r)
 		}
