@@ -256,8 +256,9 @@ func (c *compiler) checkSandbox(k *check, s *step, w *worker) plan.Sandbox {
 	for _, p := range c.chain(s) {
 		blocks = append(blocks, p.Sandbox)
 	}
-	// A check runs a program of its own, which the builtin image has not.
-	sb := c.mergeSandbox(blocks, image, false, k.at, "The check `"+k.name+"`")
+	// A check runs a program of its own, which the builtin image has not; one
+	// whose tool is unavailable never runs, so any image will do.
+	sb := c.mergeSandbox(blocks, image, c.toolBy(k.tool) == plan.ToolUnavailable, k.at, "The check `"+k.name+"`")
 	sb.Network, sb.Credentials, sb.WorkerCredentials, sb.EgressHosts = plan.NetworkNone, nil, nil, nil
 	return sb
 }

@@ -267,3 +267,20 @@ func TestProbes(t *testing.T) {
 	p.refused(t, first+`tool "gx" { unavailable = "x" }
 probe "hx" { argv = ["hx"] }`, "Unknown tool", "requires the tool `hx`")
 }
+
+// A check whose tool is waived compiles, and is left unsupported.
+func TestWaivedCheck(t *testing.T) {
+	p := newPipe().phase("a", []string{"x"}, nil)
+	got := p.mustCompile(t, `sandbox { mode = "container" }
+tool "gx" { unavailable = "not here" }
+phase "a" {
+  inputs = []
+  check "c" {
+    tool = "gx"
+    argv = ["gx", "{in:x}"]
+  }
+}`)
+	if n := node(t, got, "a.c"); n.Check.Tool != "gx" || got.Tools[0].By != plan.ToolUnavailable {
+		t.Errorf("%+v, %+v", n.Check, got.Tools)
+	}
+}

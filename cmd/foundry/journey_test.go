@@ -260,6 +260,10 @@ func TestLoopOfThree(t *testing.T) {
 		`    argv = ["grep", "-q", "has_todo: false", "{in:cwl-workflow-draft}"]`)))
 	write(t, filepath.Join(dir, "defaults.hcl"), []byte(swap(string(defaults),
 		`scripts/idle.json`, `script.json`, `mode   = "container"`, `mode   = "local"`, "  image  = \"builtin\"\n", "")))
+	write(t, filepath.Join(dir, "tools.hcl"), []byte(`tool "foundry" { by = "schema" }
+tool "gxwf" { unavailable = "not in this test" }
+tool "planemo" { unavailable = "not in this test" }
+`))
 	copyTree(t, filepath.Join(repository(t), "examples", "galaxy", "inputs", "demo-nf"), filepath.Join(dir, "inputs", "demo-nf"))
 	summary := `{"source": {"ecosystem": "nf-core", "workflow": "x", "url": "https://example.org/x", "version": "x", "slug": "x"}, "params": [], "sample_sheets": [], "profiles": [], "tools": [], "processes": [], "subworkflows": [], "workflow": {"name": "x", "channels": [], "edges": []}, "reference_assets": [], "reference_rebuilds": [], "test_fixtures": {"profile": "x", "inputs": [], "outputs": []}, "nf_tests": []}`
 	step := func(path, content string) []any {

@@ -1,4 +1,4 @@
-include  = ["defaults.hcl"]
+include  = ["defaults.hcl", "tools.hcl"]
 assembly = "${var.corpus}/skills/pipeline-nextflow-to-cwl/_assembly.json"
 
 input "nextflow-source" {

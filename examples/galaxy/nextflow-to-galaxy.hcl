@@ -1,4 +1,4 @@
-include  = ["defaults.hcl"]
+include  = ["defaults.hcl", "tools.hcl"]
 assembly = "${var.corpus}/skills/pipeline-nextflow-to-galaxy/_assembly.json"
 
 input "nextflow-source" {

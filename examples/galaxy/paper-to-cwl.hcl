@@ -1,4 +1,4 @@
-include  = ["defaults.hcl"]
+include  = ["defaults.hcl", "tools.hcl"]
 assembly = "${var.corpus}/skills/pipeline-paper-to-cwl/_assembly.json"
 
 input "paper" {

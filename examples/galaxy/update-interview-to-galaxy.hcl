@@ -1,4 +1,4 @@
-include  = ["defaults.hcl"]
+include  = ["defaults.hcl", "tools.hcl"]
 assembly = "${var.corpus}/skills/pipeline-update-interview-to-galaxy/_assembly.json"
 
 input "galaxy-workflow-source" {
