@@ -99,11 +99,11 @@ func Open(dir string) (*Folder, []Event, error) {
 	}
 	events, size, err := readJournal(journal)
 	if err != nil {
-		return nil, nil, errors.Join(err, lock.Close())
+		return nil, nil, errors.Join(err, dropLock(lock))
 	}
 	f, err := os.OpenFile(journal, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return nil, nil, errors.Join(err, lock.Close())
+		return nil, nil, errors.Join(err, dropLock(lock))
 	}
 	out := &Folder{Dir: dir, lock: lock, events: f, seq: int64(len(events)), torn: -1}
 	if info, err := f.Stat(); err == nil && info.Size() > size {
@@ -131,7 +131,7 @@ func takeEmpty(dir string) error {
 }
 
 // Close closes the journal and gives the folder up.
-func (f *Folder) Close() error { return errors.Join(f.events.Close(), f.lock.Close()) }
+func (f *Folder) Close() error { return errors.Join(f.events.Close(), dropLock(f.lock)) }
 
 // Discard closes the folder and removes what a run that never started left in
 // it; the folder too, if Create made it.

@@ -27,28 +27,33 @@ type owner struct {
 
 // takeLock makes this process the owner. The kernel gives a lock up when its
 // holder dies, so that a killed controller leaves no stale one; where the file
-// system has no locks, the process that the file names decides. The file stays
-// and names the last owner.
+// system has no locks, the process that the file names decides. The file stays.
 func takeLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("record: the lock cannot be opened: %w", err)
 	}
 	fail := func(err error) (*os.File, error) { return nil, errors.Join(err, f.Close()) }
-	data, err := io.ReadAll(io.LimitReader(f, 4096))
+	last, err := lockOf(f)
 	if err != nil {
 		return fail(fmt.Errorf("record: the lock cannot be read: %w", err))
 	}
-	var last owner
-	_ = json.Unmarshal(data, &last) // a torn one names nobody
-	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	for begun := time.Now(); ; time.Sleep(lockPause) {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		// A killed owner's child that was about to become a worker holds the lock
+		// too, for the moment that it still lives.
+		if !errors.Is(err, unix.EWOULDBLOCK) || last.alive() || time.Since(begun) > lockWait {
+			break
+		}
+	}
+	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return fail(fmt.Errorf("%w by process %d, which took it at %s: wait for it, or stop it", ErrBusy, last.PID, last.Started))
 	case err != nil && last.alive():
 		return fail(fmt.Errorf("%w by process %d, which took it at %s (the file system has no locks)", ErrBusy, last.PID, last.Started))
 	}
 	me := owner{PID: os.Getpid(), Ticks: startTicks(os.Getpid()), Started: time.Now().UTC().Format(time.RFC3339)}
-	data, err = json.Marshal(me)
+	data, err := json.Marshal(me)
 	if err == nil {
 		err = f.Truncate(0)
 	}
@@ -61,9 +66,28 @@ func takeLock(path string) (*os.File, error) {
 	return f, nil
 }
 
+// How long a lock is waited for whose owner is dead.
+const (
+	lockWait  = 2 * time.Second
+	lockPause = 10 * time.Millisecond
+)
+
+func lockOf(f *os.File) (owner, error) {
+	data, err := io.ReadAll(io.NewSectionReader(f, 0, 4096))
+	var last owner
+	_ = json.Unmarshal(data, &last) // a torn one names nobody
+	return last, err
+}
+
+// dropLock gives the folder up. Unlocked in so many words: a child that was
+// forked and has not yet become a worker holds the file open for a moment.
+func dropLock(f *os.File) error {
+	return errors.Join(f.Truncate(0), unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+}
+
 // alive reports whether the very process still runs.
 func (o owner) alive() bool {
-	if o.PID <= 0 || o.PID == os.Getpid() {
+	if o.PID <= 0 {
 		return false
 	}
 	err := unix.Kill(o.PID, 0)

@@ -362,7 +362,9 @@ func TestLock(t *testing.T) {
 		if _, err := takeLock(path); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 			t.Errorf("%q: %v", before, err)
 		}
-		f.Close()
+		if err := dropLock(f); err != nil {
+			t.Error(err)
+		}
 	}
 	if (owner{PID: 1, Ticks: "0"}).alive() || (owner{PID: 0}).alive() {
 		t.Error("a process with another start is taken for the owner")
