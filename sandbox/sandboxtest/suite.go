@@ -66,6 +66,10 @@ func Run(t *testing.T, open func(t *testing.T) sandbox.Runtime, exe string) {
 		{"output files", (*suite).outputFiles},
 		{"places", (*suite).places},
 		{"secrets", (*suite).secrets},
+		{"promotion", (*suite).promotion},
+		{"declared name", (*suite).declaredName},
+		{"swapped", (*suite).swapped},
+		{"no programs", (*suite).noPrograms},
 	}, platformCases...) {
 		t.Run(c.name, func(t *testing.T) { c.test(s, t) })
 	}
