@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	client "github.com/containerd/containerd/v2/client"
@@ -124,6 +125,8 @@ func Clean(ctx context.Context, o Options) (Swept, error) {
 			if id == "" {
 				return nil
 			}
+			ctx, cancel := context.WithTimeout(ctx, killTimeout)
+			defer cancel()
 			return errors.Join(groups.kill(ctx, cgroupOf(id)), groups.remove(cgroupOf(id)))
 		})
 		swept.Mounts = n
@@ -134,7 +137,7 @@ func Clean(ctx context.Context, o Options) (Swept, error) {
 	var errs []error
 	for _, state := range lostStates() {
 		swept.Folders++
-		errs = append(errs, os.RemoveAll(state))
+		errs = append(errs, removeLost(ctx, state))
 	}
 	return swept, errors.Join(errs...)
 }
@@ -170,32 +173,83 @@ func deadMounts() ([]string, error) {
 }
 
 // lostStates are the state folders of embedded daemons that are gone together
-// with their base: nobody listens, nothing is mounted and nothing can run there
-// any more. Only a link to what is gone, which this program makes, marks one.
+// with their base: nobody listens, and every process that used one has ended.
+// Only a link to what is gone, which this program makes, marks one.
 func lostStates() []string {
 	var list []string
 	states, _ := filepath.Glob("/run/foundry-*") // the pattern is ours and good
-	mounts, err := mounted()
-	if err != nil {
-		return nil
-	}
 	for _, state := range states {
 		l := layout{state: state}
-		if kept, err := os.Readlink(l.root()); err != nil || !filepath.IsAbs(kept) || layoutOf(filepath.Dir(kept)).state != state {
+		kept, err := os.Readlink(l.root())
+		if err != nil || !filepath.IsAbs(kept) || layoutOf(filepath.Dir(kept)).state != state {
 			continue
-		} else if _, err := os.Stat(filepath.Dir(kept)); !errors.Is(err, os.ErrNotExist) {
+		}
+		if _, err := os.Stat(filepath.Dir(kept)); !errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if c, err := net.Dial("unix", l.socket()); err == nil {
 			c.Close()
 			continue
 		}
-		used := slices.ContainsFunc(mounts, func(m mountLine) bool { return strings.HasPrefix(m.at, state+"/") })
-		if !used {
+		owners, _ := os.ReadDir(l.owners()) // none was made yet
+		if !slices.ContainsFunc(owners, func(e os.DirEntry) bool { return !dead(e.Name()) }) {
 			list = append(list, state)
 		}
 	}
 	return list
+}
+
+// removeLost removes a lost state: its containers, the shims that outlived
+// their daemon, mounts, and the folder.
+func removeLost(ctx context.Context, state string) error {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	var errs []error
+	groups := findCgroups()
+	tasks, _ := os.ReadDir(filepath.Join(state, "d/io.containerd.runtime.v2.task", namespace)) // none is fine
+	for _, t := range tasks {
+		errs = append(errs, groups.kill(ctx, cgroupOf(t.Name())))
+	}
+	for _, pid := range shimsOf(state) {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, fmt.Errorf("sandbox: ending the shim %d: %w", pid, err))
+		}
+	}
+	for _, t := range tasks {
+		errs = append(errs, groups.remove(cgroupOf(t.Name())))
+	}
+	mounts, err := mounted()
+	errs = append(errs, err)
+	for _, m := range slices.Backward(mounts) { // the last ones lie on the first
+		if strings.HasPrefix(m.at, state+"/") {
+			errs = append(errs, unmount(m.at))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err // nothing is removed through a mount
+	}
+	return os.RemoveAll(state)
+}
+
+// shimsOf are the processes that were started as shims of a daemon.
+func shimsOf(state string) []int {
+	var pids []int
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is ours and good
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		args := strings.Split(string(b), "\x00")
+		i := slices.Index(args, "-address")
+		if !slices.Contains(args, "-namespace") || i < 0 || i+1 >= len(args) || !strings.HasPrefix(args[i+1], state+"/") {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // mountLine is one mount of this process' mount namespace.

@@ -122,6 +122,49 @@ func TestCleanAfterAll(t *testing.T) {
 	}
 }
 
+// Client and daemon are killed, and the folder of their store is removed: there
+// is no daemon any more that could tell what was left.
+func TestCleanWithoutBase(t *testing.T) {
+	need(t)
+	before := takeInventory()
+	o := Options{Base: newBase(t)}
+	holder, err := New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crash(t, o, demo(t, "clean-lost", "daemonize"))
+	state := layoutOf(o.Base).state
+	if len(shimsOf(state)) == 0 {
+		t.Error("no shim is to be seen")
+	}
+	killDaemon(t, o.Base)
+	holder.embedded.users.Close()
+	if err := os.RemoveAll(o.Base); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(lostStates(), state) {
+		t.Error("it is lost while a client of it lives")
+	}
+	if err := os.RemoveAll(holder.own); err != nil { // as if the client had ended
+		t.Fatal(err)
+	}
+	if left, err := Look(t.Context(), o); err != nil || !slices.Contains(left.Folders, state) {
+		t.Errorf("left: %+v, %v", left, err)
+	}
+	if _, err := Clean(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if left := takeInventory().since(before); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+	if _, err := os.Stat(state); !os.IsNotExist(err) {
+		t.Errorf("the state is still there: %v", err)
+	}
+	if err := poll(t.Context(), func() (bool, error) { return len(shimsOf(state)) == 0, nil }); err != nil {
+		t.Errorf("shims are left: %v", shimsOf(state))
+	}
+}
+
 func killDaemon(t *testing.T, base string) {
 	t.Helper()
 	killed := 0
