@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -89,8 +90,12 @@ type suite struct {
 	attempts atomic.Int64
 }
 
-// secret is the value of a token that no record may hold.
-const secret = "canary-7f3a91c2"
+// secret is the value of a token that no record may hold: another one for each
+// process, so that suites that run at the same time do not find each other's.
+var secret, _ = newCanary()
+
+// runID names what the suite makes, for the same reason.
+var runID = fmt.Sprint("suite", os.Getpid())
 
 // task is an attempt of a worker operation, with every kind of mount.
 func (s *suite) task(t *testing.T, op ...string) sandbox.Task {
@@ -116,7 +121,7 @@ func (s *suite) task(t *testing.T, op ...string) sandbox.Task {
 		image = plan.ImageBuiltin
 	}
 	return sandbox.Task{
-		Run: "suite", Attempt: "a" + itoa(s.attempts.Add(1)), Dir: dir,
+		Run: runID, Attempt: "a" + itoa(s.attempts.Add(1)), Dir: dir,
 		Process: plan.Process{
 			Argv: append([]string{"{foundry}", workerWord}, op...),
 			Env:  []string{"HOME={scratch}", "PATH=/usr/bin:/bin", "TMPDIR={scratch}/tmp", "XDG_CACHE_HOME={scratch}/home/.cache", "TOKEN={broker.token}", "WORD=a b\"c"},
