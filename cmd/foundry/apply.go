@@ -189,7 +189,7 @@ func (a *app) runOnce(ctx context.Context, s *source, af *applyFlags, runtimes m
 	indexed := false
 	run, err := exec.Run(ctx, exec.Options{
 		Plan: s.plan, PlanBytes: s.encoded, Blobs: s.blobs, RunDir: runDir, Runtimes: runtimes, Adapters: adapters(),
-		Through: af.through, Resume: af.resume != "", Parallelism: af.parallelism, KeepGoing: af.keepGoing,
+		Through: af.through, Resume: af.resume != "", Parallelism: af.parallelism, KeepGoing: af.keepGoing, Probes: true,
 		Executable: executable, Version: version, Now: time.Now, Nonce: nonce,
 		Observe: func(e record.Event) {
 			if !indexed && e.Type == record.EventRunStarted {

@@ -128,21 +128,13 @@ func (a *app) explainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			run, err := record.ReadRun(dir)
-			if err != nil {
-				return usage("%s is no run: %w", args[0], err)
-			}
-			events, err := record.ReadEvents(filepath.Join(dir, record.EventsFile))
-			if err != nil {
-				return usage("%s: %w", args[0], err)
-			}
 			id := ""
 			if len(args) > 1 {
 				id = args[1]
 			}
-			story, ok := view.Explain(run, events, id)
-			if !ok {
-				return usage("the run has no step, loop, branch or check %q; it has %s", id, strings.Join(view.Explainable(run), ", "))
+			story, err := view.Explain(dir, id)
+			if err != nil {
+				return usage("%s: %w", args[0], err)
 			}
 			if asJSON {
 				return a.json(story)

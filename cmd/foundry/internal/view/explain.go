@@ -1,8 +1,10 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,41 +32,33 @@ type Chapter struct {
 	Decision  *record.Decision `json:"decision,omitempty"`
 }
 
-// Explainable lists what Explain knows in a run.
-func Explainable(run *record.Run) []string {
-	var ids []string
-	for _, n := range run.Nodes {
-		ids = append(ids, n.ID)
+// Explain tells what the record in a run folder says of an id, in the order in
+// which it happened; "" is everything.
+func Explain(dir, id string) (*StoryOf, error) {
+	run, err := record.ReadRun(dir)
+	if err != nil {
+		return nil, err
 	}
-	for _, l := range run.Loops {
-		ids = append(ids, l.ID)
+	var events []record.Event
+	if id == "" {
+		events, err = record.ReadEvents(filepath.Join(dir, record.EventsFile))
+	} else {
+		var x *record.Explanation
+		if x, err = record.Explain(dir, id); err == nil {
+			events = append(append(events, x.Attempts...), x.Decisions...)
+			slices.SortFunc(events, func(a, b record.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+		}
 	}
-	for _, b := range run.Branches {
-		ids = append(ids, b.ID)
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
-// Explain picks from a journal what concerns an id, "" for everything; false
-// if the run has no such id.
-func Explain(run *record.Run, events []record.Event, id string) (*StoryOf, bool) {
-	if id != "" && !slices.Contains(Explainable(run), id) {
-		return nil, false
+	if err != nil {
+		return nil, err
 	}
 	s := &StoryOf{Run: run.ID, Pipeline: run.Plan.Pipeline, Status: run.Status, ID: id, Chapters: []Chapter{}}
 	for _, e := range events {
-		if e.Type != record.EventNodeFinished && e.Type != record.EventDecided {
-			continue
+		if e.Type == record.EventNodeFinished || e.Type == record.EventDecided {
+			s.Chapters = append(s.Chapters, Chapter{Seq: e.Seq, Node: e.Node, Iteration: e.Iteration, Attempt: e.Attempt, Status: e.Status, Failure: e.Failure, Decision: e.Decision})
 		}
-		mine := id == "" || e.Node == id || e.Decision != nil && e.Decision.Of == id ||
-			strings.HasPrefix(e.Node, id+".") || strings.HasPrefix(e.Node, id+"/")
-		if !mine {
-			continue
-		}
-		s.Chapters = append(s.Chapters, Chapter{Seq: e.Seq, Node: e.Node, Iteration: e.Iteration, Attempt: e.Attempt, Status: e.Status, Failure: e.Failure, Decision: e.Decision})
 	}
-	return s, true
+	return s, nil
 }
 
 // Story writes it for people.

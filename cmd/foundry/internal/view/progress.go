@@ -98,6 +98,8 @@ func (g *Progress) Event(e record.Event) {
 		fmt.Fprintf(g.w, "%s%s started%s\n", at, Safe(e.Node), iteration(e))
 	case record.EventNodeFinished:
 		fmt.Fprintf(g.w, "%s%s %s%s%s\n", at, Safe(e.Node), e.Status, iteration(e), failure(e.Failure))
+	case record.EventProbed:
+		fmt.Fprintf(g.w, "%sprobe of %s %s\n", at, Safe(e.Probe.Tool), e.Probe.Status)
 	case record.EventDecided:
 		fmt.Fprintf(g.w, "%s%s%s: %s %s\n", at, Safe(e.Decision.Of), iteration(e), e.Decision.Kind, Safe(e.Decision.Line))
 	case record.EventCancel:
