@@ -47,8 +47,10 @@ type Options struct {
 	// ObserveWorker sees what a worker says, as it says it, from several
 	// goroutines. nil: nobody looks.
 	ObserveWorker func(node string, ev contract.Event)
-	Now           func() time.Time // wall clock: for the record, and for what a killed controller took
-	Nonce         func() string    // a-z and 0-9: makes the run's id unique
+	// Now is the wall clock, for the record and for what a killed controller took;
+	// it is read from several goroutines.
+	Now   func() time.Time
+	Nonce func() string // a-z and 0-9: makes the run's id unique
 }
 
 // engine executes the commands of a Walk. All its fields belong to the

@@ -62,12 +62,13 @@ func options(t testing.TB, b *exectest.Builder, rt sandbox.Runtime) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+	start := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+	var seconds atomic.Int64
 	return Options{
 		Plan: b.Plan, PlanBytes: b.Bytes(), Blobs: b.Blobs, RunDir: filepath.Join(t.TempDir(), "run"),
 		Runtimes: map[string]sandbox.Runtime{rt.Mode(): rt}, Adapters: map[string]harness.Adapter{"fake": exectest.Adapter{}},
 		Executable: self, Version: "test",
-		Now:   func() time.Time { at = at.Add(time.Second); return at },
+		Now:   func() time.Time { return start.Add(time.Duration(seconds.Add(1)) * time.Second) },
 		Nonce: func() string { return fmt.Sprintf("n%d", nonce.Add(1)) },
 	}
 }
