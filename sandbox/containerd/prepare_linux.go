@@ -118,7 +118,7 @@ func containerID(t sandbox.Task) string {
 }
 
 func (c *container) prepare(ctx context.Context) error {
-	image, err := c.rt.imageOf(ctx, c.task)
+	image, err := c.readImage(ctx)
 	if err != nil {
 		return err
 	}
@@ -147,6 +147,18 @@ func (c *container) prepare(ctx context.Context) error {
 		return err
 	}
 	return c.readBack()
+}
+
+// readImage returns the image, or the error of a daemon that ends meanwhile:
+// writing content would wait for it for ever.
+func (c *container) readImage(ctx context.Context) (*readyImage, error) {
+	ctx, stop := c.rt.whileDaemonLives(ctx)
+	defer stop()
+	image, err := c.rt.imageOf(ctx, c.task)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return nil, errors.Join(cause, err)
+	}
+	return image, err
 }
 
 // makeSpec makes the spec that runs and the one that is kept, where the tokens

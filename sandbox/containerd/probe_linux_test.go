@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -137,6 +138,28 @@ func probeMain(args []string) {
 			}()
 		}
 		time.Sleep(time.Duration(n) * time.Millisecond)
+	case "cat":
+		for _, f := range args[1:] {
+			b, err := os.ReadFile(f)
+			fmt.Println(string(b) + errno(err))
+		}
+	case "pour": // megabytes to stdout, megabytes to /out
+		out, _ := strconv.Atoi(args[1])
+		kept, _ := strconv.Atoi(args[2])
+		if err := fill("/out/big", kept); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		line := bytes.Repeat([]byte("0123456789abcde\n"), 1<<16)
+		for range out {
+			os.Stdout.Write(line)
+		}
+	case "short": // writes, for some milliseconds
+		n, _ := strconv.Atoi(args[1])
+		for range n {
+			_ = os.WriteFile("/out/tick", []byte("x"), 0o600)
+			time.Sleep(time.Millisecond)
+		}
 	case "sleep":
 		fmt.Println("ready")
 		time.Sleep(time.Hour)

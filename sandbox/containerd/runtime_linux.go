@@ -167,7 +167,7 @@ func (r *Runtime) Close() error {
 	if r.client != nil && r.lease != "" {
 		errs = append(errs, r.daemon(ctx), r.closeGroups(ctx))
 		_, err := removeRoots(ctx, r.client, func(owner string) bool { return owner == r.owner })
-		errs = append(errs, err, ignoreNotFound(r.client.LeasesService().Delete(ctx, leases.Lease{ID: r.lease})))
+		errs = append(errs, err, ignoreNotFound(r.client.LeasesService().Delete(ctx, leases.Lease{ID: r.lease}, leases.SynchronousDelete)))
 	}
 	if r.own != "" {
 		errs = append(errs, removeOwner(r.own))
@@ -204,6 +204,27 @@ func (r *Runtime) daemon(ctx context.Context) error {
 		_, err := r.client.Version(ctx)
 		return err == nil, nil
 	})
+}
+
+// whileDaemonLives is a context that ends with the embedded daemon.
+func (r *Runtime) whileDaemonLives(ctx context.Context) (context.Context, func()) {
+	if r.embedded == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+			if running, err := r.embedded.running(); err == nil && !running {
+				cancel(errors.New("sandbox: the embedded containerd ended"))
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // idleRuntime is what a container of the shared shim names as its runtime.

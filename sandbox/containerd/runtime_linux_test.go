@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,10 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) == 4 && os.Args[1] == crashArg {
 		crashMain(os.Args[2], os.Args[3])
+	}
+	if len(os.Args) == 6 && os.Args[1] == roundsArg {
+		n, _ := strconv.Atoi(os.Args[5])
+		roundsMain(os.Args[2], os.Args[3], os.Args[4], n)
 	}
 	code := m.Run()
 	if err := closeShared(); err != nil {

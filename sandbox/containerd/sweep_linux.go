@@ -13,6 +13,7 @@ import (
 	"time"
 
 	client "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 )
@@ -95,20 +96,19 @@ type sweeper struct {
 	gone     func(owner string) bool
 	unmounts func(owner, scope string) bool // which of the machine's labelled mounts go
 	cgroups  cgroupTree
-	runc     string // the folder of runc's state, "" where it is the system's
-	owners   string // holds a folder for each owner
-	lock     string // file that keeps sweeps apart, "" for none
+	own      *layout // of an embedded daemon, nil for the system's
+	owners   string  // holds a folder for each owner
 	swept    Swept
 }
 
 func (l layout) sweeper(c *client.Client, gone func(string) bool, unmounts func(owner, scope string) bool) *sweeper {
-	return &sweeper{client: c, gone: gone, unmounts: unmounts, cgroups: findCgroups(), runc: l.runc(), owners: l.owners(), lock: l.sweep()}
+	return &sweeper{client: c, gone: gone, unmounts: unmounts, cgroups: findCgroups(), own: &l, owners: l.owners()}
 }
 
 // sweep goes from what uses to what is used.
 func (s *sweeper) sweep(ctx context.Context) (Swept, error) {
-	if s.lock != "" {
-		f, err := os.OpenFile(s.lock, os.O_RDWR|os.O_CREATE, 0o600)
+	if s.own != nil { // one at a time
+		f, err := os.OpenFile(s.own.sweep(), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return Swept{}, fmt.Errorf("sandbox: cleaning up: %w", err)
 		}
@@ -157,13 +157,13 @@ func (s *sweeper) container(ctx context.Context, ctr client.Container) error {
 	return errors.Join(s.forget(ctr.ID()), s.cgroups.remove(group))
 }
 
-// forget removes what runc remembers of a container that nobody told it the
-// end of.
+// forget removes what runc and the daemon remember of a container that nobody
+// told them the end of.
 func (s *sweeper) forget(id string) error {
-	if s.runc == "" {
+	if s.own == nil {
 		return nil
 	}
-	return os.RemoveAll(filepath.Join(s.runc, namespace, id))
+	return errors.Join(s.own.removeBundle(taskBundles, id), os.RemoveAll(filepath.Join(s.own.runc(), namespace, id)))
 }
 
 func (s *sweeper) shims(ctx context.Context) error {
@@ -176,10 +176,13 @@ func (s *sweeper) shims(ctx context.Context) error {
 	}
 	var errs []error
 	for _, box := range list {
-		if owner := box.Labels[ownerLabel]; owner != "" && s.gone(owner) {
+		if owner := box.Labels[ownerLabel]; s.own != nil && owner != "" && s.gone(owner) {
 			s.swept.Shims++
-			errs = append(errs, removeGroup(ctx, s.client, box.ID))
+			errs = append(errs, removeGroup(ctx, s.client, s.own, box.ID))
 		}
+	}
+	if s.own != nil {
+		errs = append(errs, s.own.endShims(ctx, s.gone))
 	}
 	return errors.Join(errs...)
 }
@@ -199,7 +202,7 @@ func (s *sweeper) leases(ctx context.Context) error {
 	for _, l := range list {
 		if owner := l.Labels[ownerLabel]; owner != "" && s.gone(owner) {
 			s.swept.Leases++
-			errs = append(errs, ignoreNotFound(s.client.LeasesService().Delete(ctx, l)))
+			errs = append(errs, ignoreNotFound(s.client.LeasesService().Delete(ctx, l, leases.SynchronousDelete)))
 		}
 	}
 	return errors.Join(errs...)
