@@ -52,6 +52,9 @@ func removeAt(parent int, name string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return unix.Unlinkat(parent, name, 0)
 	}
+	if unix.Unlinkat(parent, name, unix.AT_REMOVEDIR) == nil {
+		return nil // most are empty
+	}
 	top, err := openDirForRemoval(parent, name)
 	if err != nil {
 		return err

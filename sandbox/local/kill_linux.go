@@ -41,6 +41,7 @@ func awaitExit(pid int) {
 // use.
 type hunt struct {
 	marker string
+	begun  time.Time
 
 	mu     sync.Mutex
 	leader int            // leads session and group; 0 once it is reaped
@@ -49,11 +50,7 @@ type hunt struct {
 }
 
 func newHunt(leader int, marker string) *hunt {
-	h := &hunt{marker: marker, leader: leader, known: map[int]uint64{}}
-	if p, err := readProcess(leader); err == nil {
-		h.since = p.start
-	}
-	return h
+	return &hunt{marker: marker, begun: time.Now(), leader: leader, known: map[int]uint64{}}
 }
 
 // strike kills once what can be found while the leader lives.
@@ -111,10 +108,19 @@ func (h *hunt) round() (found []int, unsure int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	if h.leader > 0 && h.since == 0 {
+		if p, err := readProcess(h.leader); err == nil { // a zombie shows it, too
+			h.since = p.start
+		}
+	}
+	young := h.young()
 	own := os.Getpid()
 	mine := map[int]uint64{}
 	var others []process
 	for _, pid := range pids {
+		if !young(pid) {
+			continue
+		}
 		p, err := readProcess(pid)
 		// A zombie does nothing any more.
 		if err != nil || p.start < h.since || pid == own || pid == h.leader || p.state == 'Z' || p.state == 'X' {
@@ -150,6 +156,26 @@ func (h *hunt) round() (found []int, unsure int, err error) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
 	return found, unsure, nil
+}
+
+// wrapBound is how long the kernel cannot have given away all its numbers
+// (32,768 at least) since a process began.
+const wrapBound = time.Second
+
+// young is a look at the number alone that spares a look at the process: the
+// kernel counts up, so what was made since a young leader has a number between
+// the leader's and the last one.
+func (h *hunt) young() func(pid int) bool {
+	last := lastPID()
+	if h.leader == 0 || last == 0 || len(h.known) > 0 || time.Since(h.begun) > wrapBound {
+		return func(int) bool { return true }
+	}
+	return func(pid int) bool {
+		if h.leader <= last {
+			return h.leader < pid && pid <= last
+		}
+		return pid > h.leader || pid <= last
+	}
 }
 
 // owns says that a process is of the attempt by its session or group, or
