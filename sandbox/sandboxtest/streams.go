@@ -73,8 +73,6 @@ func (s *suite) poured(t *testing.T, stream int, n int64, form string, pause tim
 	t.Helper()
 	want := newTally(0)
 	must(t, pour(want, n, form))
-	runtime.GC()
-	before := heap()
 	got, other := newTally(pause), newTally(0)
 	stdio := sandbox.Stdio{Stdout: got, Stderr: other}
 	if stream == 2 {
@@ -83,6 +81,8 @@ func (s *suite) poured(t *testing.T, stream int, n int64, form string, pause tim
 	task := s.task(t, "pour", strconv.Itoa(stream), strconv.FormatInt(n, 10), form)
 	task.Wall = 10 * time.Minute
 	box := s.prepare(t, task)
+	runtime.GC() // what was taken to prepare is not the stream's
+	before := heap()
 	begin := time.Now()
 	must(t, box.Start(t.Context(), stdio))
 	ctx, cancel := context.WithTimeout(t.Context(), task.Wall)
