@@ -25,8 +25,9 @@ import (
 func main() {
 	containerd.Main()
 	steps := flag.Int("steps", 100, "steps of each")
+	depth := flag.Int("ahead", 1, "how many steps are prepared while one runs")
 	flag.Parse()
-	if err := run(context.Background(), *steps); err != nil {
+	if err := run(context.Background(), *steps, max(1, *depth)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -47,7 +48,7 @@ func (s *series) median() time.Duration {
 	return s.critical[len(s.critical)/2]
 }
 
-func run(ctx context.Context, steps int) error {
+func run(ctx context.Context, steps, depth int) error {
 	dir, err := os.MkdirTemp("", "foundry-bench-")
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func run(ctx context.Context, steps int) error {
 		return err
 	}
 	defer rt.Close()
-	ours, alone := &runner{rt: rt, dir: dir, base: filepath.Join(dir, "base")}, &runner{rt: rt, dir: dir, base: filepath.Join(dir, "base")}
+	ours, alone := &runner{rt: rt, dir: dir, base: filepath.Join(dir, "base"), depth: depth}, &runner{rt: rt, dir: dir, base: filepath.Join(dir, "base")}
 	if err := ours.warm(ctx); err != nil {
 		return err
 	}
@@ -112,6 +113,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 type runner struct {
 	rt        *containerd.Runtime
 	dir, base string
+	depth     int // of preparing ahead
 	count     int
 	spec      []byte // of the first step
 }
@@ -189,7 +191,7 @@ func (r *runner) finish(ctx context.Context, s sandbox.Sandbox, into *series) er
 	return s.Close(ctx)
 }
 
-// ahead prepares each step while the one before it runs. The steps of a chunk
+// ahead prepares each step while the ones before it run. The steps of a chunk
 // are removed within its time.
 func (r *runner) ahead(ctx context.Context, n int, into *series) error {
 	return r.counted(into, func() error {
@@ -197,21 +199,37 @@ func (r *runner) ahead(ctx context.Context, n int, into *series) error {
 			s   sandbox.Sandbox
 			err error
 		}
-		next := make(chan prepared, 1)
-		begin := func() {
+		queue := make(chan chan prepared, n)
+		begun := 0
+		begin := func() error {
+			if begun == n {
+				return nil
+			}
+			begun++
+			t, err := r.task()
+			if err != nil {
+				return err
+			}
+			one := make(chan prepared, 1)
+			queue <- one
 			go func() {
-				s, err := r.prepare(ctx)
-				next <- prepared{s, err}
+				s, err := r.rt.Prepare(ctx, t)
+				one <- prepared{s, err}
 			}()
+			return nil
 		}
-		begin()
-		for i := range n {
-			p := <-next
+		for range r.depth {
+			if err := begin(); err != nil {
+				return err
+			}
+		}
+		for range n {
+			p := <-<-queue
 			if p.err != nil {
 				return p.err
 			}
-			if i < n-1 {
-				begin()
+			if err := begin(); err != nil {
+				return err
 			}
 			if err := r.finish(ctx, p.s, into); err != nil {
 				return err

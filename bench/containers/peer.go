@@ -161,6 +161,7 @@ func (p *peer) ctr(ctx context.Context) bool {
 	}
 	p.socket = filepath.Join(p.dir, "c.sock")
 	p.daemon = exec.CommandContext(ctx, found, "--root", filepath.Join(p.dir, "root"), "--state", filepath.Join(p.dir, "state"), "--address", p.socket, "--log-level", "error", "--config", "/dev/null")
+	p.daemon.Dir = p.dir // it would take a shim that lies about
 	if err := p.daemon.Start(); err != nil {
 		p.why, p.daemon = err.Error(), nil
 		return false
