@@ -7,10 +7,11 @@ test: deps
 	@if [ "$$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null 2>&1; then ./.ci/cwltool-image; fi
 	./.ci/test
 
-# runc runs the containers of the tests, busybox and cwltool are programs for
+# runc runs the containers of the tests, containerd is the system daemon that
+# they also run on (started by the tests, privately); busybox and cwltool are programs for
 # checks in them, mmdebstrap makes the file system of the latter. Root on Debian may install them; anyone else is told what is skipped.
-DEPS = runc busybox mmdebstrap
-PACKAGES = runc busybox-static mmdebstrap
+DEPS = runc containerd busybox mmdebstrap
+PACKAGES = runc containerd busybox-static mmdebstrap
 deps:
 	@missing=; for p in $(DEPS); do command -v $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -z "$$missing" ]; then \

@@ -43,6 +43,16 @@ func (e *engine) blank(bundles map[string]*plan.Bundle, program string) {
 	for _, probe := range p.Probes {
 		e.run.Probes = append(e.run.Probes, record.Probe{Tool: probe.Tool, Status: record.ProbeNotRun})
 	}
+	for _, t := range p.Tools {
+		had := record.Tool{Name: t.Name, Had: record.ToolImage, Detail: t.Image}
+		switch t.By {
+		case plan.ToolSchema:
+			had.Had = record.ToolSubstituted
+		case plan.ToolUnavailable:
+			had.Had, had.Detail = record.ToolUnavailable, t.Reason
+		}
+		e.run.Tools = append(e.run.Tools, had)
+	}
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
 		h := e.harnesses[n.Harness]

@@ -30,7 +30,7 @@ func TestCwltool(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	out, err := command("image", "import", rootfs, "--name", "test/cwltool:1")
+	out, err := command("image", "import", rootfs, "--name", "test/cwltool:1", "--label", "foundry.tool.cwltool=3.1")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -206,6 +206,7 @@ func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
 		Run: a.Run, Attempt: a.job.ID, Dir: work, Process: n.Process, Files: n.Files, Sandbox: n.Sandbox,
 		Wall: a.job.Wall, OutputBytes: n.Budget.OutputBytes, OutputFiles: n.Budget.OutputFiles,
 		Skill: n.Skill, InputPaths: paths, Trees: trees, Executable: a.Executable,
+		ImageLabels: a.imageLabels(),
 	})
 	if err != nil {
 		return a.hostFailure(ctx, "preparing the sandbox", err)
@@ -221,7 +222,9 @@ func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
 	} else {
 		failure = a.drive(ctx, sb)
 	}
-	if err := a.recordFacts(sb.Facts()); err != nil && failure == nil {
+	facts := sb.Facts()
+	failure = a.exhausted(failure, facts.Measured)
+	if err := a.recordFacts(facts); err != nil && failure == nil {
 		failure = HostFailure("writing the spec", err)
 	}
 	if !a.rec.Dead || failure != nil && failure.Class == record.ClassCancelled {
@@ -231,6 +234,24 @@ func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
 		return failure
 	}
 	return a.collect(ctx, sb.Output(), failure)
+}
+
+// imageLabels are what the image of the attempt must say of itself: a real
+// agent's image the protocol and the agent's version, an image that stands for a
+// tool the tool. The builtin image holds neither.
+func (a *attempt) imageLabels() map[string]string {
+	n := a.job.Node
+	switch {
+	case n.Sandbox.Image == "" || n.Sandbox.Image == plan.ImageBuiltin:
+		return nil
+	case n.Check != nil && n.Check.Tool != "":
+		return map[string]string{sandbox.LabelTool + n.Check.Tool: ""}
+	case a.job.Harness != nil && !a.job.Harness.TestStub:
+		return map[string]string{
+			sandbox.LabelProtocol: sandbox.Protocol, sandbox.LabelHarness + a.job.Harness.Adapter: a.job.Harness.Version,
+		}
+	}
+	return nil
 }
 
 // budget is what the attempt may spend.
@@ -268,6 +289,12 @@ func HostFailure(what string, err error) *record.Failure {
 		reason = record.ReasonDiskFull
 	case errors.Is(err, osexec.ErrNotFound):
 		reason = record.ReasonToolMissing
+	default:
+		if _, ok := errors.AsType[*sandbox.ImageMismatch](err); ok {
+			reason = record.ReasonImageMismatch
+		} else if _, ok := errors.AsType[*sandbox.LimitNotEnforced](err); ok {
+			reason = record.ReasonLimitNotEnforced
+		}
 	}
 	return record.Fail(reason, text(fmt.Sprintf("%s: %v", what, err)))
 }

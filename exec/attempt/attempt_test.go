@@ -247,7 +247,7 @@ func TestReasons(t *testing.T) {
 		"memory of a child": {work: func(w *exectest.Worker) sandbox.Exit {
 			settle(nil)(w)
 			return sandbox.Exit{OOM: true}
-		}},
+		}, reason: "resource_exceeded:memory", limit: "1073741824", saw: "unknown", over: "unknown"},
 		"another version": {work: func(w *exectest.Worker) sandbox.Exit {
 			w.Events(other)
 			<-w.Killed

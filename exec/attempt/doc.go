@@ -14,7 +14,7 @@
 //  3. that for which the controller ended it: a limit (budget_exceeded,
 //     resource_exceeded:stdout), or harness_mismatch: another version or model
 //     started
-//  4. memory: the kernel killed something, and the worker failed
+//  4. memory: the kernel killed something, even where the worker went on
 //  5. no_final_event
 //  6. worker_error: the stream broke the contract
 //  7. worker_error: the final event says errored or aborted
@@ -22,6 +22,9 @@
 //     process that stayed after its final event)
 //  9. activation_unproven, where the node requires the proof
 //  10. the outputs: missing_artifact, invalid_artifact, budget_exceeded:output_…
+//
+// Where the kernel counted refused forks, or a full output folder, and the
+// attempt ended by 5 to 8 or at its wall clock, that resource is the reason.
 //
 // So an error event before a final "settled" is no failure, a final "errored"
 // with exit code 0 is one, and so is exit code 1 after "settled".

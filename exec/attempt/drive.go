@@ -188,7 +188,7 @@ func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error) *r
 	failedExit := end.exited && end.exit.Code != 0 && !end.lingered
 	how := exitText(end)
 	switch {
-	case end.exit.OOM && (failedExit || w.Status == contract.NoStatus):
+	case end.exit.OOM: // also where the worker goes on without the process that was killed
 		f := record.Fail(record.ReasonResourceExceeded+record.DimMemory, "the kernel killed a process of the attempt for memory; "+how)
 		f.Limit, f.Observed, f.Overshoot = record.Known(a.job.Node.Sandbox.Resources.MemoryBytes), record.Unknown, record.Unknown
 		f.Source = record.SourceSandbox
@@ -286,6 +286,35 @@ func (s *streams) finish() (out, errs record.Stream, err error) {
 }
 
 // recordFacts keeps what the runtime applied.
+// exhausted names the resource that ran out, where the kernel counted that it
+// did and the failure is only what came of it: forks that were refused, an
+// output folder that is full.
+func (a *attempt) exhausted(f *record.Failure, m sandbox.Measured) *record.Failure {
+	if f == nil || a.job.Node.Kind == plan.NodeCheck {
+		return f
+	}
+	switch f.Reason {
+	case record.ReasonWorkerError, record.ReasonNoFinalEvent, record.ReasonBudgetExceeded + record.DimWall:
+	default:
+		return f
+	}
+	limits := a.job.Node.Sandbox.Resources
+	if n := m.PIDsRefused; n != nil && *n > 0 {
+		g := record.Exceeded(record.ReasonResourceExceeded, record.DimPIDs, limits.PIDs, limits.PIDs+*n, record.SourceSandbox,
+			fmt.Sprintf("the kernel refused %d processes or threads beyond the limit; then: %s: %s", *n, f.Reason, f.Detail))
+		return g
+	}
+	if used, bound := m.OutputBytes, a.job.Node.Budget.OutputBytes; used != nil && bound > 0 && *used > bound-fullWithin {
+		return record.Exceeded(record.ReasonResourceExceeded, record.DimDisk, bound, *used, record.SourceSandbox,
+			fmt.Sprintf("the output folder is full; then: %s: %s", f.Reason, f.Detail))
+	}
+	return f
+}
+
+// fullWithin is how near to its bound a file system counts as full: blocks of
+// 4 KiB, of which the next write may need a few.
+const fullWithin = 64 << 10
+
 func (a *attempt) recordFacts(f sandbox.Facts) error {
 	a.rec.Sandbox = sandboxRecord(f, a.job.Node.Sandbox)
 	if len(f.Spec) == 0 {
@@ -306,8 +335,21 @@ func sandboxRecord(f sandbox.Facts, want plan.Sandbox) *record.Sandbox {
 	for _, m := range f.Mounts {
 		s.Mounts = append(s.Mounts, record.Mount{Source: m.Source, Destination: m.Destination, Mode: m.Mode, Bytes: m.Bytes})
 	}
+	s.Measured = record.Measured{
+		PeakMemoryBytes: counted(f.Measured.PeakMemoryBytes), CPUMicros: counted(f.Measured.CPUMicros),
+		OOMKills: counted(f.Measured.OOMKills), PIDsRefused: counted(f.Measured.PIDsRefused),
+		ThrottledMicros: counted(f.Measured.ThrottledMicros),
+		OutputBytes:     counted(f.Measured.OutputBytes), OutputFiles: counted(f.Measured.OutputFiles),
+	}
 	for _, p := range f.Properties {
 		s.Properties = append(s.Properties, record.Property{Name: p.Name, State: p.State, Detail: text(p.Detail)})
 	}
 	return s
+}
+
+func counted(n *int64) record.Count {
+	if n == nil {
+		return record.Unknown
+	}
+	return record.Known(*n)
 }

@@ -131,6 +131,18 @@ type Sandbox struct {
 	WorkerCreds      []string   `json:"worker_credentials"` // names that entered it
 	Mounts           []Mount    `json:"mounts"`
 	Properties       []Property `json:"properties"`
+	Measured         Measured   `json:"measured"`
+}
+
+// Measured is what the kernel counted for an attempt.
+type Measured struct {
+	PeakMemoryBytes Count `json:"peak_memory_bytes"`
+	CPUMicros       Count `json:"cpu_micros"` // of all processes, user and system
+	OOMKills        Count `json:"oom_kills"`
+	PIDsRefused     Count `json:"pids_refused"` // forks and threads refused for the limit
+	ThrottledMicros Count `json:"throttled_micros"`
+	OutputBytes     Count `json:"output_bytes"` // in use on the output file system at the end
+	OutputFiles     Count `json:"output_files"`
 }
 
 // Version is a program and its version.

@@ -21,6 +21,7 @@ type Run struct {
 	Inputs        []Bundle     `json:"inputs"`   // policy inputs, by bundle
 	Fixtures      []Bundle     `json:"fixtures"` // recorded files that a test stub may copy
 	Probes        []Probe      `json:"probes"`
+	Tools         []Tool       `json:"tools"` // how each required tool was had
 	Nodes         []Node       `json:"nodes"` // in the plan's order
 	Loops         []Loop       `json:"loops"`
 	Branches      []Branch     `json:"branches"`
@@ -55,6 +56,20 @@ const (
 	ProbePassed = "passed"
 	ProbeFailed = "failed"
 )
+
+// How a tool was had.
+const (
+	ToolImage       = "image"
+	ToolSubstituted = "substituted" // its published JSON Schema stood in its place
+	ToolUnavailable = "unavailable" // its checks are unsupported, never green
+)
+
+// Tool is the policy's decision on a tool that the pipeline requires.
+type Tool struct {
+	Name   string `json:"name"`
+	Had    string `json:"had"`
+	Detail string `json:"detail,omitempty"` // the image, or the reason
+}
 
 // Probe is an availability probe and what came of it.
 type Probe struct {
