@@ -20,6 +20,10 @@ func TestMain(m *testing.M) {
 	if containerd.Main() {
 		return
 	}
+	if len(os.Args) == 5 && os.Args[1] == "hostile" {
+		hostile(os.Args[2], os.Args[3], os.Args[4] == "true")
+		return
+	}
 	testscript.Main(m, map[string]func(){"foundry": main})
 }
 
