@@ -122,7 +122,7 @@ func TestLoop(t *testing.T) {
 			t.Errorf("decision %d: %+v", i, d.Decision)
 		}
 	}
-	if said := x.String(); !strings.Contains(said, "output.state.json.done = true == true is true") {
+	if said := x.String(); !strings.Contains(said, "output.state.json.done (true) == true is true") {
 		t.Errorf("explained as:\n%s", said)
 	}
 }

@@ -29,7 +29,7 @@ type Trace struct {
 
 // Line renders the trace as one line:
 //
-//	length(output.refs.json.items) = 0 > 0 is false
+//	length(output.refs.json.items) (0) > 0 is false
 func (t Trace) Line() string {
 	var b strings.Builder
 	t.verdict(&b)
@@ -143,7 +143,7 @@ func (t *Trace) part(b *strings.Builder) {
 func (t *Trace) operand(b *strings.Builder) {
 	t.bare(b)
 	if t.Op != plan.OpLiteral && t.Type != "" {
-		b.WriteString(" = " + t.Value)
+		b.WriteString(" (" + t.Value + ")")
 	}
 }
 
