@@ -138,7 +138,7 @@ func TestLoopEnds(t *testing.T) {
 		detail     string
 	}{
 		// B3: the bound is counted exactly.
-		"exhausted": {never, 3, 3, record.Failure{Class: record.ClassWorkflow, Reason: record.ReasonLoopExhausted, Limit: "3", Observed: "3"}, "= 3 == 99 is false"},
+		"exhausted": {never, 3, 3, record.Failure{Class: record.ClassWorkflow, Reason: record.ReasonLoopExhausted, Limit: "3", Observed: "3"}, "(3) == 99 is false"},
 		"one":       {never, 1, 1, record.Failure{Class: record.ClassWorkflow, Reason: record.ReasonLoopExhausted, Limit: "1", Observed: "1"}, ""},
 		// E8: another type, a missing field, a null.
 		"type": {exectest.Eq(exectest.OutputFact("state", "json", "/done"), exectest.Text("true")), 3, 1,
