@@ -128,7 +128,11 @@ func TestEverythingDies(t *testing.T) {
 			if err := s.Start(ctx, sandbox.Stdio{Stdout: ready}); err != nil {
 				t.Fatal(err)
 			}
-			<-ready.seen
+			select {
+			case <-ready.seen:
+			case <-time.After(30 * time.Second):
+				t.Fatal("the worker does not come up")
+			}
 			tick := filepath.Join(s.Output(), "tick")
 			for range 400 {
 				if _, err := os.Stat(tick); err == nil || probe == "bomb" {
