@@ -1,7 +1,7 @@
 # The whole of what a developer needs: `make test` runs everything that fits in
 # 15 minutes on two cores, and installs what it needs where it may.
 
-.PHONY: test deps bench fuzz fmt
+.PHONY: test test-long deps bench fuzz fmt
 
 test: deps
 	@if [ "$$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null 2>&1; then ./.ci/cwltool-image; fi
@@ -22,9 +22,16 @@ deps:
 		echo "Not installed:$$missing. Only root on a Debian machine installs them here: the tests that need them are skipped"; \
 	fi
 
+# What is too long for every run: 60 kills of the container runtime's parts,
+# 1 GB streams, 200,000 names, the suites at full size.
+test-long: deps
+	FOUNDRY_LONG=1 FOUNDRY_TEST_LONG=1 go test -timeout 30m ./sandbox/...
+
 # Each prints its figures beside a peer's in the same run.
 bench:
 	go run ./bench/compile
+	go run ./bench/local
+	go run ./bench/containers
 	go test -run '^$$' -bench . -benchtime 1x ./plan ./plan/document ./compile/internal/policy ./harness/scripted
 
 # Every fuzz target for FUZZTIME.

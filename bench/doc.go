@@ -3,5 +3,6 @@
 //
 //	go run ./bench/compile        compile time and memory against the floor
 //	go run ./bench/local          a chain of local steps against fork+exec
+//	go run ./bench/containers     container steps against runc run and ctr run
 //	go run ./bench/containers     steps in containers against runc run and ctr run (root)
 package bench
