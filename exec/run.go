@@ -78,6 +78,7 @@ type engine struct {
 	cancelled bool
 	withdrawn bool // the walk took its commands back
 	results   chan result
+	ahead     *attempt.Ahead // the sandbox of the node that probably comes next
 }
 
 // result is an attempt that ended.
@@ -241,9 +242,28 @@ func (e *engine) launch(ctx context.Context, c Command) error {
 	if n.Kind == plan.NodeCheck {
 		budget.Tokens, budget.CostMicroUSD = 0, 0
 	}
+	job := e.job(c, &budget)
+	if x := e.ahead; x != nil {
+		e.ahead = nil
+		if x.ID() == job.ID {
+			job.Ahead = x
+		} else {
+			e.drop(x)
+		}
+	}
+	looped := e.walk.loopOf[c.Index] >= 0
+	e.active++
+	go func() { e.results <- e.attempt(ctx, c, job, looped) }()
+	e.foresee(ctx, c.Index)
+	return nil
+}
+
+// job is what an attempt of a command gets.
+func (e *engine) job(c Command, budget *plan.NodeBudget) *attempt.Job {
+	n := &e.opts.Plan.Nodes[c.Index]
 	job := &attempt.Job{
 		ID:   "n" + strconv.Itoa(c.Index) + "-" + strconv.FormatInt(c.Iteration, 10) + "-" + strconv.FormatInt(c.Attempt, 10),
-		Node: n, Iteration: c.Iteration, Attempt: c.Attempt, Budget: &budget, Unknown: e.opts.Plan.Budget.Unknown,
+		Node: n, Iteration: c.Iteration, Attempt: c.Attempt, Budget: budget, Unknown: e.opts.Plan.Budget.Unknown,
 		Harness: e.harnesses[n.Harness], Runtime: e.opts.Runtimes[n.Sandbox.Mode],
 		Inputs: e.bind(c.Index, c.Iteration), Wall: time.Duration(c.Reserved.WallSeconds) * time.Second,
 	}
@@ -253,11 +273,37 @@ func (e *engine) launch(ctx context.Context, c Command) error {
 	if see := e.opts.ObserveWorker; see != nil {
 		job.Observe = func(ev contract.Event) { see(n.ID, ev) }
 	}
-	looped := e.walk.loopOf[c.Index] >= 0
-	e.active++
-	go func() { e.results <- e.attempt(ctx, c, job, looped) }()
-	return nil
+	return job
 }
+
+// foresee prepares the sandbox of the node that stands after node i, while that
+// one runs, where one node runs at a time: what comes next is a guess, and a
+// wrong one is dropped. No decision depends on it, and nothing is journaled.
+func (e *engine) foresee(ctx context.Context, i int) {
+	next := i + 1
+	if e.opts.Parallelism > 1 || next >= len(e.opts.Plan.Nodes) || !e.walk.Selected(next) || e.walk.unsupported[next] ||
+		e.walk.loopOf[next] >= 0 || e.walk.units[e.walk.unitOf[next]].kind != nodeUnit || len(e.run.Nodes[next].Attempts) > 0 {
+		return
+	}
+	n := &e.opts.Plan.Nodes[next]
+	if !attempt.Foreseeable(n, e.opts.Runtimes[n.Sandbox.Mode]) {
+		return
+	}
+	c := Command{Index: next, Iteration: 1, Attempt: 1, Reserved: record.Reservation{WallSeconds: n.Budget.WallSeconds}}
+	e.ahead = e.runner.Prepare(ctx, e.job(c, nil))
+}
+
+// drop removes what was prepared for nothing.
+func (e *engine) drop(x *attempt.Ahead) {
+	ctx, cancel := context.WithTimeout(context.Background(), dropTime)
+	defer cancel()
+	if err := x.Drop(ctx); err != nil {
+		e.run.Leftovers = append(e.run.Leftovers, err.Error())
+	}
+}
+
+// dropTime bounds the removal of a sandbox that was prepared for nothing.
+const dropTime = 30 * time.Second
 
 // attempt runs beside the goroutine of Run: it uses what does not change.
 func (e *engine) attempt(ctx context.Context, c Command, job *attempt.Job, looped bool) result {
@@ -366,6 +412,10 @@ func (e *engine) end(c Command) error {
 
 // cleanUp removes what only a living run needs.
 func (e *engine) cleanUp() {
+	if x := e.ahead; x != nil {
+		e.ahead = nil
+		e.drop(x)
+	}
 	for i := range e.run.Nodes {
 		if n := &e.run.Nodes[i]; n.Status == record.StatusRunning {
 			n.Status = record.StatusFailed

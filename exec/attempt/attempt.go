@@ -55,6 +55,7 @@ type Job struct {
 	Runtime   sandbox.Runtime
 	Inputs    []Input
 	Wall      time.Duration
+	Ahead     *Ahead               // prepared before, for this very id; nil: it was not
 	Observe   func(contract.Event) // nil: nobody looks
 }
 
@@ -101,8 +102,13 @@ func (r *Runner) Do(ctx context.Context, job *Job) (Outcome, error) {
 		// A step that left out what its check reads did not pass it.
 		failure.Reason = record.ReasonCheckFailed
 	}
-	if failure == nil {
+	switch {
+	case failure == nil:
 		failure = a.sandboxed(ctx)
+	case job.Ahead != nil: // for nothing
+		clean, cancel := cleanup(ctx)
+		a.leftover(job.Ahead.Drop(clean))
+		cancel()
 	}
 	if failure != nil && job.Node.Kind == plan.NodeCheck && failure.Reason == record.ReasonToolMissing {
 		failure = record.Fail(record.ReasonCheckError, failure.Detail)
@@ -187,30 +193,60 @@ func (a *attempt) inputProblems(in Input) (problems, string, error) {
 	return problems{list, dropped}, schema.Digest, nil
 }
 
-// sandboxed does all that needs a sandbox, and removes it again.
-func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
+// open stages and prepares the sandbox, or takes the one that was prepared
+// ahead. The caller closes the sandbox and removes the folders.
+func (a *attempt) open(ctx context.Context) (sandbox.Sandbox, []string, *record.Failure) {
+	if x := a.job.Ahead; x != nil {
+		if err := x.take(ctx, a.Store, a.job.Inputs); err != nil {
+			clean, cancel := cleanup(ctx)
+			defer cancel()
+			a.leftover(x.Drop(clean))
+			return nil, nil, a.hostFailure(ctx, "preparing the sandbox", err)
+		}
+		return x.sb, []string{x.work, x.inputs()}, nil
+	}
 	trees, paths, err := a.trees(ctx, a.job)
 	if err != nil {
-		return a.hostFailure(ctx, "staging", err)
+		return nil, nil, a.hostFailure(ctx, "staging", err)
 	}
 	work := a.Folder.Path(record.WorkDir, a.job.ID)
+	sb, err := a.prepare(ctx, a.job, work, trees, paths)
+	if err != nil {
+		a.leftover(sandbox.RemoveTree(work))
+		return nil, nil, a.hostFailure(ctx, "preparing the sandbox", err)
+	}
+	return sb, []string{work}, nil
+}
+
+// prepare makes the work folder and asks the runtime for a sandbox in it.
+func (r *Runner) prepare(ctx context.Context, job *Job, work string, trees, paths map[string]string) (sandbox.Sandbox, error) {
 	if err := os.MkdirAll(filepath.Dir(work), 0o755); err != nil {
-		return HostFailure("making the work folder", err)
+		return nil, err
 	}
 	if err := os.Mkdir(work, 0o755); err != nil {
-		return HostFailure("making the work folder", err)
+		return nil, err
 	}
-	defer func() { a.leftover(sandbox.RemoveTree(work)) }()
-	n := a.job.Node
-	sb, err := a.job.Runtime.Prepare(ctx, sandbox.Task{
-		Run: a.Run, Attempt: a.job.ID, Dir: work, Process: n.Process, Files: n.Files, Sandbox: n.Sandbox,
-		Wall: a.job.Wall, OutputBytes: n.Budget.OutputBytes, OutputFiles: n.Budget.OutputFiles,
-		Skill: n.Skill, InputPaths: paths, Trees: trees, Executable: a.Executable,
-		ImageLabels: a.imageLabels(),
+	n := job.Node
+	return job.Runtime.Prepare(ctx, sandbox.Task{
+		Run: r.Run, Attempt: job.ID, Dir: work, Process: n.Process, Files: n.Files, Sandbox: n.Sandbox,
+		Wall: job.Wall, OutputBytes: n.Budget.OutputBytes, OutputFiles: n.Budget.OutputFiles,
+		Skill: n.Skill, InputPaths: paths, Trees: trees, Executable: r.Executable,
+		ImageLabels: imageLabels(job),
 	})
-	if err != nil {
-		return a.hostFailure(ctx, "preparing the sandbox", err)
+}
+
+// sandboxed does all that needs a sandbox, and removes it again.
+func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
+	sb, folders, opened := a.open(ctx)
+	if opened != nil {
+		return opened
 	}
+	defer func() {
+		for _, dir := range folders {
+			a.leftover(sandbox.RemoveTree(dir))
+		}
+	}()
+	n := a.job.Node
 	defer func() {
 		clean, cancel := cleanup(ctx)
 		defer cancel()
@@ -239,16 +275,16 @@ func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
 // imageLabels are what the image of the attempt must say of itself: a real
 // agent's image the protocol and the agent's version, an image that stands for a
 // tool the tool. The builtin image holds neither.
-func (a *attempt) imageLabels() map[string]string {
-	n := a.job.Node
+func imageLabels(job *Job) map[string]string {
+	n := job.Node
 	switch {
 	case n.Sandbox.Image == "" || n.Sandbox.Image == plan.ImageBuiltin:
 		return nil
 	case n.Check != nil && n.Check.Tool != "":
 		return map[string]string{sandbox.LabelTool + n.Check.Tool: ""}
-	case a.job.Harness != nil && !a.job.Harness.TestStub:
+	case job.Harness != nil && !job.Harness.TestStub:
 		return map[string]string{
-			sandbox.LabelProtocol: sandbox.Protocol, sandbox.LabelHarness + a.job.Harness.Adapter: a.job.Harness.Version,
+			sandbox.LabelProtocol: sandbox.Protocol, sandbox.LabelHarness + job.Harness.Adapter: job.Harness.Version,
 		}
 	}
 	return nil

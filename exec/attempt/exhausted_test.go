@@ -62,8 +62,7 @@ func TestImageLabels(t *testing.T) {
 		{"agent", Job{Node: &plan.Node{Sandbox: plan.Sandbox{Image: image}}, Harness: &plan.Harness{Adapter: "a", Version: "1"}}, "map[foundry.harness.a:1 foundry.protocol:2]"},
 		{"stub", Job{Node: &plan.Node{Sandbox: plan.Sandbox{Image: image}}, Harness: &plan.Harness{Adapter: "a", Version: "1", TestStub: true}}, "map[]"},
 	} {
-		a := &attempt{job: &c.job}
-		if got := fmt.Sprint(a.imageLabels()); got != c.want {
+		if got := fmt.Sprint(imageLabels(&c.job)); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}

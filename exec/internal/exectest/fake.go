@@ -60,6 +60,7 @@ type Runtime struct {
 	Dead     error // of Kill
 	Closed   error // of Close
 	Boundary bool
+	Like     string // the mode that it passes for, "" for local
 
 	mu    sync.Mutex
 	Tasks []sandbox.Task
@@ -67,7 +68,19 @@ type Runtime struct {
 }
 
 // Mode implements sandbox.Runtime.
-func (r *Runtime) Mode() string { return plan.SandboxLocal }
+func (r *Runtime) Mode() string {
+	if r.Like != "" {
+		return r.Like
+	}
+	return plan.SandboxLocal
+}
+
+// Count is how many sandboxes were prepared so far.
+func (r *Runtime) Count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.Tasks)
+}
 
 // Close implements sandbox.Runtime.
 func (r *Runtime) Close() error { return nil }
