@@ -1,7 +1,7 @@
 # The whole of what a developer needs: `make test` runs everything that fits in
 # 15 minutes on two cores, and installs what it needs where it may.
 
-.PHONY: test test-long deps bench fuzz fmt
+.PHONY: test test-long test-kill deps bench fuzz fmt
 
 test: deps
 	@if [ "$$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null 2>&1; then ./.ci/cwltool-image; fi
@@ -26,6 +26,11 @@ deps:
 # 1 GB streams, 200,000 names, the suites at full size.
 test-long: deps
 	FOUNDRY_LONG=1 FOUNDRY_TEST_LONG=1 go test -timeout 30m ./sandbox/...
+
+# Kills runs in containers at every write of their journal and at 20 random
+# instants, and goes on with each.
+test-kill: deps
+	FOUNDRY_LONG=1 go test -timeout 20m -run KilledInContainers -v ./cmd/foundry
 
 # Each prints its figures beside a peer's in the same run.
 bench:

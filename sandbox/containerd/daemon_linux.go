@@ -132,6 +132,9 @@ func runDaemon(args []string) error {
 	if err != nil {
 		return err
 	}
+	// Closed at the very end: a file that nothing refers to any more is closed by
+	// the garbage collector, and its lock goes with it.
+	defer users.Close()
 	if err := flock(users, unix.LOCK_EX); err != nil {
 		return err
 	}
