@@ -27,8 +27,8 @@ deps:
 test-long: deps
 	FOUNDRY_LONG=1 FOUNDRY_TEST_LONG=1 go test -timeout 30m ./sandbox/...
 
-# Kills runs in containers at every write of their journal and at 20 random
-# instants, and goes on with each.
+# Kills runs in containers at every write of their journal, and goes on with
+# each.
 test-kill: deps
 	FOUNDRY_LONG=1 go test -timeout 20m -run KilledInContainers -v ./cmd/foundry
 
