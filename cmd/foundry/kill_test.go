@@ -243,7 +243,8 @@ func TestKilledInContainers(t *testing.T) {
 			if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || bytes.Contains(mounts, []byte(run)) {
 				t.Errorf("a mount below the run folder is left (%v)", err)
 			}
-			if out, err := command("clean", "--dry-run").CombinedOutput(); err != nil || !strings.Contains(string(out), "nothing of dead runs") {
+			// What other tests of this machine leave for a moment is not asked for.
+			if out, err := command("clean", "--dry-run").CombinedOutput(); err != nil || strings.Contains(string(out), run) || strings.Contains(string(out), "remove the container") {
 				t.Errorf("something is left: %v\n%s", err, out)
 			}
 		})
