@@ -30,7 +30,7 @@ test-long: deps
 # Kills runs in containers at every write of their journal, and goes on with
 # each.
 test-kill: deps
-	FOUNDRY_LONG=1 go test -timeout 20m -run KilledInContainers -v ./cmd/foundry
+	FOUNDRY_LONG=1 go test -count 1 -timeout 30m -run '^TestKilledInContainers$$' -v ./cmd/foundry
 
 # Each prints its figures beside a peer's in the same run.
 bench:
