@@ -122,7 +122,7 @@ func TestWholeJourney(t *testing.T) {
 	}
 	draft := corrected(t, filepath.Join(journey, "galaxy-workflow-draft.gxwf.yml"))
 	doc := fmt.Sprint(draft["doc"])
-	for i, left := range []string{"TODO-IN-TEST TODO-IN-TEST TODO-IN-TEST", "TODO-IN-TEST TODO-IN-TEST", "TODO-IN-TEST", "nothing"} {
+	for i, left := range []string{"STEP-LEFT STEP-LEFT STEP-LEFT", "STEP-LEFT STEP-LEFT", "STEP-LEFT", "nothing"} {
 		draft["doc"] = doc + "\nLeft: " + left
 		write(t, filepath.Join(recorded, fmt.Sprintf("draft-%d.yml", i)), asYAML(t, draft))
 	}

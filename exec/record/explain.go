@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"foundry/plan"
 )
@@ -87,58 +86,4 @@ func find[T any](list []T, is func(T) bool) *T {
 		return &list[i]
 	}
 	return nil
-}
-
-// String tells it to people, in lines.
-func (x *Explanation) String() string {
-	var b strings.Builder
-	if n := x.Node; n != nil {
-		fmt.Fprintf(&b, "node %s: %s%s\n", n.ID, n.Status, because(n.Failure))
-		for _, e := range x.Attempts {
-			if e.Type == EventNodeFinished {
-				fmt.Fprintf(&b, "  iteration %d, attempt %d: %s%s\n", e.Iteration, e.Attempt, e.Status, because(e.Failure))
-			}
-		}
-	}
-	if l := x.Loop; l != nil {
-		fmt.Fprintf(&b, "loop %s: %s after %d of at most %d iterations%s\n", l.ID, l.Status, l.Iterations, l.MaxIterations, because(l.Failure))
-	}
-	if br := x.Branch; br != nil {
-		fmt.Fprintf(&b, "branch %s: %s", br.ID, br.Status)
-		if br.Accepted != "" {
-			b.WriteString(", accepted: " + br.Accepted)
-		}
-		b.WriteString(because(br.Failure) + "\n")
-		for _, t := range br.Tried {
-			word := "not accepted"
-			if t.Accepted {
-				word = "accepted"
-			}
-			fmt.Fprintf(&b, "  %s %s: %s\n", t.Node, word, t.Why)
-		}
-	}
-	for _, c := range x.Checks {
-		fmt.Fprintf(&b, "check %s: %s%s\n", c.ID, c.Status, because(c.Failure))
-	}
-	for _, e := range x.Decisions {
-		d := e.Decision
-		fmt.Fprintf(&b, "%s of %s, iteration %d: %s\n  %s\n", d.Kind, d.Of, e.Iteration, d.Verdict, d.Line)
-		for _, f := range d.Facts {
-			fmt.Fprintf(&b, "    %s", f.Name)
-			for _, part := range []struct{ word, text string }{{" from ", f.From}, {" ", f.Digest}, {" ", f.Value}, {": ", f.Note}} {
-				if part.text != "" {
-					b.WriteString(part.word + part.text)
-				}
-			}
-			b.WriteString("\n")
-		}
-	}
-	return b.String()
-}
-
-func because(f *Failure) string {
-	if f == nil {
-		return ""
-	}
-	return ": " + f.Reason + " (" + f.Class + "): " + f.Detail
 }

@@ -61,7 +61,7 @@ loop "advance-galaxy-draft-step" {
 
   check "remaining" { # grep finds no step that is left to do
     image  = var.tools
-    argv   = ["/bin/busybox", "grep", "-c", "TODO-IN-TEST", "{in:galaxy-workflow-draft}"]
+    argv   = ["/bin/busybox", "grep", "-c", "STEP-LEFT", "{in:galaxy-workflow-draft}"]
     assert = check.remaining.exit_code <= 1
   }
 }
