@@ -119,6 +119,7 @@ type compiler struct {
 	inputs  map[string]*input       // policy inputs, by name
 	unread  map[string]bool         // policy inputs that could not be read, by name
 	bound   map[[2]string]string    // skill and schema name → bundle id
+	answers map[string][]byte       // of scripted providers, by name
 
 	order   []*unit          // top-level units in assembly order
 	units   map[string]*unit // loops and branches, by id

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -53,7 +54,9 @@ func (c *compiler) resolveHarnesses() {
 // checkProviders requires the prices that the language leaves open: a worker
 // may read and write the cache whether the policy thinks of it or not.
 func (c *compiler) checkProviders() {
+	c.answers = map[string][]byte{}
 	for _, p := range c.pol.Providers {
+		c.readAnswers(p)
 		for _, m := range p.Models {
 			for _, f := range []struct {
 				name string
@@ -65,6 +68,45 @@ func (c *compiler) checkProviders() {
 			}
 		}
 	}
+}
+
+// readAnswers reads the script of a scripted provider. What is in it is the
+// broker's business, which refuses a bad one before anything starts.
+func (c *compiler) readAnswers(p *policy.Provider) {
+	if !p.Script.Set() {
+		return
+	}
+	if p.BaseURL.Set() {
+		c.diags.Errorat(p.BaseURL.At, "Provider is scripted", "The provider `"+p.Name+"` answers from a script and reaches nobody: take out `base_url` or `script`.")
+	}
+	data, ok := c.readFile(p.Script.Value, p.Script.At, "Script cannot be read")
+	if ok && !json.Valid(data) {
+		c.diags.Errorat(p.Script.At, "Script cannot be read", "`"+p.Script.Value+"` is no JSON document.")
+	}
+	c.answers[p.Name] = data
+}
+
+// scriptID is the bundle of a scripted provider's answers, "" for a real one.
+func scriptID(p *policy.Provider) string {
+	if !p.Script.Set() {
+		return ""
+	}
+	return plan.BundleScript + ":" + p.Name
+}
+
+// useAnswers puts the answers of a scripted provider into the plan.
+func (c *compiler) useAnswers(p *plan.Provider) {
+	if p.Script == "" {
+		return
+	}
+	data := c.answers[p.Name]
+	file := plan.BundleFile{Path: "provider.json", Mode: plan.ModeRegular, Bytes: int64(len(data)), Digest: plan.Digest(data)}
+	digest, err := plan.TreeDigest([]plan.BundleFile{file})
+	if err != nil {
+		c.diags.Errorat(c.policy, "Script cannot be read", sentence(err.Error()))
+		return
+	}
+	c.addBundle(plan.Bundle{ID: p.Script, Digest: digest, Files: []plan.BundleFile{file}}, map[string][]byte{file.Path: data})
 }
 
 func (c *compiler) resolveHarness(h *policy.Harness) *worker {
@@ -90,10 +132,22 @@ func (c *compiler) resolveHarness(h *policy.Harness) *worker {
 	if !caps.TestStub && h.TestStub.Value {
 		c.diags.Errorat(h.TestStub.At, "Not a test stub", "The adapter `"+name+"` is a real agent; remove `test_stub`.")
 	}
+	c.resolveAuth(w, h)
 	c.resolveModel(w, h)
 	c.resolveTools(w, h)
 	c.readStub(w, h)
 	return w
+}
+
+// resolveAuth takes the label of a login that a local run lends to the agent.
+func (c *compiler) resolveAuth(w *worker, h *policy.Harness) {
+	if !h.Auth.Set() {
+		return
+	}
+	w.plan.AuthStore = h.Auth.Value
+	if !w.caps.AuthStore {
+		c.diags.Errorat(h.Auth.At, "No login to lend", "The adapter `"+h.Adapter.Value+"` has no login of its own: take out `auth_store`.")
+	}
 }
 
 func (c *compiler) resolveModel(w *worker, h *policy.Harness) {
@@ -133,6 +187,9 @@ func (c *compiler) resolveModel(w *worker, h *policy.Harness) {
 		return
 	}
 	p := c.pol.Providers[i]
+	if !w.caps.TestStub && !p.Script.Set() && !p.BaseURL.Set() && !h.Auth.Set() {
+		c.diags.Errorat(p.At, "Provider without an address", "The broker reaches the provider `"+p.Name+"` nowhere but at its `base_url`: write it, or `script` for a scripted one.")
+	}
 	if w.caps.APIs != nil && !slices.Contains(w.caps.APIs, p.API.Value) {
 		c.diags.Errorat(provider.At, "Provider speaks another API", "The adapter `"+h.Adapter.Value+"` cannot speak "+quote(p.API.Value)+". "+hint(p.API.Value, w.caps.APIs))
 	}
@@ -141,7 +198,7 @@ func (c *compiler) resolveModel(w *worker, h *policy.Harness) {
 		models = append(models, m.ID)
 		if m.ID == model.Value {
 			w.plan.Provider, w.plan.Model = p.Name, m.ID
-			w.provider = &plan.Provider{Name: p.Name, API: p.API.Value, BaseURL: p.BaseURL.Value, Credential: p.Credential.Value, Models: []plan.Model{{
+			w.provider = &plan.Provider{Name: p.Name, API: p.API.Value, BaseURL: p.BaseURL.Value, Credential: p.Credential.Value, Script: scriptID(p), Models: []plan.Model{{
 				ID: m.ID, MaxOutput: m.MaxOutput.Value,
 				Price: plan.Price{Input: m.Input.Value, Output: m.Output.Value, CacheRead: m.CacheRead.Value, CacheWrite: m.CacheWrite.Value},
 			}}}

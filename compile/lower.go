@@ -158,8 +158,9 @@ func (c *compiler) lowerStep(s *step, w *worker) plan.Node {
 	n.Prompt, n.Process, n.Files = low.Prompt, low.Process, low.Files
 	n.Sandbox.Network = c.network(s, n.Sandbox.Network, low.Network)
 	n.Sandbox.Credentials = c.credentials(n.Sandbox, w)
-	n.Sandbox.Mounts = c.mounts(s, &n, nested, c.recordedBundle(s, w, low.Recorded))
 	c.refuseShell(&n, w.decl.At)
+	n.Process.Argv = relayed(n)
+	n.Sandbox.Mounts = c.mounts(s, &n, nested, c.recordedBundle(s, w, low.Recorded))
 	return n
 }
 
@@ -330,52 +331,6 @@ func (c *compiler) image(t policy.Text, builtin bool, at diag.Range, what string
 		c.diags.Errorat(t.At, "Image is not pinned", quote(t.Value)+" is no digest reference: a tag can be moved between review and run. Write `NAME@sha256:` and 64 hex digits.")
 	}
 	return t.Value
-}
-
-// network joins the policy's word with what the agent needs at least.
-func (c *compiler) network(s *step, written, least string) string {
-	if least == plan.NetworkProvider && written == plan.NetworkNone {
-		c.diags.Errorat(s.at, "Worker without its provider", "`"+s.id+"` needs its model's provider, and its network is \"none\": write `network = \"provider\"` in `sandbox`.")
-	}
-	return written
-}
-
-// checkCredentials requires each credential to be one of a provider that the
-// plan uses: the broker would have nowhere to send another.
-func (c *compiler) checkCredentials() {
-	known := map[string]bool{}
-	for _, p := range c.plan.Providers {
-		known[p.Credential] = p.Credential != ""
-	}
-	check := func(name string, at diag.Range) {
-		if !known[name] {
-			c.diags.Errorat(at, "Unknown credential", "No provider that this pipeline uses has the credential `"+name+"`, so the broker would have nowhere to send it. "+hint(name, sortedKeys(known)))
-		}
-	}
-	for _, name := range c.opts.Override.Credentials {
-		check(name, fromCommandLine)
-	}
-	blocks := []*policy.Sandbox{c.pol.Sandbox}
-	for _, s := range c.walk {
-		for _, p := range c.chain(s) {
-			blocks = append(blocks, p.Sandbox)
-		}
-	}
-	for _, b := range blocks {
-		if b != nil {
-			for _, t := range b.Credentials.Items {
-				check(t.Value, t.At)
-			}
-		}
-	}
-}
-
-func (c *compiler) credentials(sb plan.Sandbox, w *worker) []string {
-	out := slices.Clone(sb.Credentials)
-	if sb.Network == plan.NetworkProvider && w.provider != nil && w.provider.Credential != "" {
-		out = append(out, w.provider.Credential)
-	}
-	return sortedSet(append(out, c.opts.Override.Credentials...))
 }
 
 // mounts is the mount manifest: nothing else of the host is in the sandbox.

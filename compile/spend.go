@@ -123,6 +123,7 @@ func (c *compiler) lowerRun() {
 	}
 	for _, name := range sortedKeys(providers) {
 		c.plan.Providers = append(c.plan.Providers, *providers[name])
+		c.useAnswers(providers[name])
 	}
 	for _, name := range sortedKeys(c.inputs) {
 		if in := c.inputs[name]; !in.used {

@@ -27,6 +27,7 @@ type Capabilities struct {
 	NeedsProvider  bool     // a provider and a model are mandatory
 	ReadOnlyShell  bool     // its shell honours a read-only policy
 	TestStub       bool     // no agent: the policy must say test_stub = true
+	AuthStore      bool     // keeps a login of its own, which a local run can lend to it
 	BuiltinImage   bool     // runs in the image made from this program
 	WorkerPrograms []string // programs the image must hold
 }
@@ -61,6 +62,14 @@ type SessionConfig struct {
 	Iteration int64
 	Attempt   int64
 	Prompt    string // tokens expanded
+
+	Skill     string // name of the skill to activate
+	SkillDir  string // where the agent sees its bundle
+	SkillFile []byte // its SKILL.md, of the frozen bundle
+
+	// SubmitAttempts is how often the worker may submit; 1 is once. Of more than
+	// one, the session holds the final event back until Resubmitter.Answer.
+	SubmitAttempts int64
 }
 
 // Session is the state machine over one attempt's standard streams. It is used
@@ -84,4 +93,51 @@ type Session interface {
 	// Violation says how the stream broke the contract ("" if it did not), such
 	// as a second finished event or another protocol version.
 	Violation() string
+}
+
+// Prover is a Session of an agent whose activation of a skill can be proven.
+type Prover interface {
+	// Activation may be called at any time; what it says of the stream is final
+	// after Session.End.
+	Activation() Activation
+}
+
+// Activation is how a skill is activated and what shows it.
+type Activation struct {
+	Requested string // the words that ask for it
+	// Text is what an activation puts before the model, to the byte. It is
+	// sought in the requests to the provider.
+	Text string
+	// Seen says that the agent's own stream held Text.
+	Seen bool
+}
+
+// Verifier is a Session that asks the agent what it started as.
+type Verifier interface {
+	// Mismatch says what is not as the plan has it, "" while all is. The attempt
+	// ends when there is something.
+	Mismatch() string
+}
+
+// ProviderWitness is a Session that can tell a failure of the provider from one
+// of the worker. Where a broker stands between, the broker's word counts.
+type ProviderWitness interface {
+	// ProviderFailure is ProviderRefused, ProviderUnreachable or "".
+	ProviderFailure() string
+}
+
+// What a provider did to a worker that could then not go on.
+const (
+	ProviderRefused     = "refused"     // it answered, and will answer so again: no key, no credit, no such model
+	ProviderUnreachable = "unreachable" // it did not answer, or is overloaded
+)
+
+// Resubmitter is a Session whose worker can be told what is wrong with what it
+// submitted. After a submitted event the executor checks a copy and answers
+// once.
+type Resubmitter interface {
+	// Answer hands the problems back, each a pointer and a rule; none is
+	// acceptance. It returns the events that were held back, and what to write to
+	// standard input.
+	Answer(problems []string) (events []contract.Event, reply []byte)
 }

@@ -87,6 +87,7 @@ const (
 	BundleRecorded = "recorded"
 	BundlePackage  = "package"
 	BundleOracle   = "oracle"
+	BundleScript   = "script" // the answers of a scripted provider
 )
 
 // Mold is where a skill was cast from, as its _provenance.json says it.
@@ -117,12 +118,15 @@ const (
 )
 
 // Provider is an API that models are reached through. Credential is the name
-// of a credential that the broker may use, never its value.
+// of a credential that the broker may use, never its value. One with a Script
+// is a test stub: the broker answers from that bundle's file, and reaches
+// nobody.
 type Provider struct {
 	Name       string  `json:"name"`
 	API        string  `json:"api"`
 	BaseURL    string  `json:"base_url,omitempty"`
 	Credential string  `json:"credential,omitempty"`
+	Script     string  `json:"script,omitempty"` // bundle id
 	Models     []Model `json:"models"`
 }
 
@@ -152,7 +156,10 @@ type Harness struct {
 	Model    string   `json:"model,omitempty"`
 	Thinking string   `json:"thinking,omitempty"`
 	Tools    []string `json:"tools"` // sorted
-	TestStub bool     `json:"test_stub,omitempty"`
+	// AuthStore is the label of a login of the agent's own, which a local run
+	// lends to it: the provider is then reached past the broker.
+	AuthStore string `json:"auth_store,omitempty"`
+	TestStub  bool   `json:"test_stub,omitempty"`
 }
 
 // What happens when the spend of a node is unknown, and a budget bounds it.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,6 +12,30 @@ import (
 var Tokens = []string{
 	"{skill}", "{skill:ID}", "{in:ID}", "{out}", "{scratch}", "{recorded}", "{foundry}",
 	"{broker.url}", "{broker.token}", "{subagent.socket}", "{subagent.token}",
+}
+
+// Where a container that has its provider alone finds it.
+const (
+	// BrokerSocketPath is the attempt's socket of the broker.
+	BrokerSocketPath = "/.foundry/broker.sock"
+	// RelayAddress is where the relay listens and joins every connection to that
+	// socket: {broker.url} stands for it.
+	RelayAddress = "127.0.0.1:7411"
+)
+
+// Relay is what stands before the argv of a worker that reaches its provider
+// through the relay.
+func Relay() []string {
+	return []string{"{foundry}", "worker", "relay", "--listen", RelayAddress, "--socket", BrokerSocketPath, "--"}
+}
+
+// Unrelayed is argv without the relay before it.
+func Unrelayed(argv []string) []string {
+	relay := Relay()
+	if len(argv) > len(relay) && slices.Equal(argv[:len(relay)], relay) {
+		return argv[len(relay):]
+	}
+	return argv
 }
 
 // Expand replaces every token of s by what lookup gives for it: lookup gets

@@ -338,7 +338,7 @@ var (
 	unknowns   = []string{UnknownFail, UnknownWarn}
 	sources    = []string{FactOutput, FactCheck, FactIteration, FactWorker}
 	literals   = []string{TypeString, TypeNumber, TypeBool, TypeNull}
-	classes    = []string{BundleSkill, BundleSchema, BundleInput, BundleRecorded, BundlePackage, BundleOracle}
+	classes    = []string{BundleSkill, BundleSchema, BundleInput, BundleRecorded, BundlePackage, BundleOracle, BundleScript}
 )
 
 func (v *validator) providerList() {
@@ -356,6 +356,7 @@ func (v *validator) providerList() {
 		if x.Credential != "" && !credentialForm.MatchString(x.Credential) {
 			v.add("invalid name", "a credential is named like an environment variable, and only its name stands in a plan", where, ".credential")
 		}
+		v.providerScript(x, where)
 		for m := range x.Models {
 			model := &x.Models[m]
 			at := where + ".models[" + strconv.Itoa(m) + "]"
@@ -379,6 +380,24 @@ func (v *validator) providerList() {
 	}
 }
 
+// providerScript: a scripted provider is one file of the plan, and reaches
+// nobody.
+func (v *validator) providerScript(x *Provider, where string) {
+	if x.Script == "" {
+		return
+	}
+	b := v.bundles[x.Script]
+	switch {
+	case b == nil || !strings.HasPrefix(x.Script, BundleScript+":"):
+		v.add("dangling reference", "there is no bundle "+quote(x.Script)+" of class "+BundleScript, where, ".script")
+	case len(b.Files) != 1 || b.Files[0].Mode == ModeDir:
+		v.add("misplaced content", "the bundle "+x.Script+" is not one file", where, ".script")
+	}
+	if x.BaseURL != "" {
+		v.add("misplaced content", "a scripted provider reaches nobody, and has no base_url", where, ".base_url")
+	}
+}
+
 func (v *validator) harnessList() {
 	for i := range v.p.Harnesses {
 		h := &v.p.Harnesses[i]
@@ -391,6 +410,9 @@ func (v *validator) harnessList() {
 		v.text(h.Version, where, ".version")
 		if h.Thinking != "" {
 			v.name(h.Thinking, where, ".thinking")
+		}
+		if h.AuthStore != "" {
+			v.name(h.AuthStore, where, ".auth_store")
 		}
 		v.sortedSet(h.Tools, func(s string) bool { return s != "" && len(s) <= 256 && textFault(s) == "" }, where, ".tools")
 		x := v.providers[h.Provider]

@@ -32,6 +32,7 @@ var (
 // argv[0] or behind a program that starts others (env, timeout, busybox …), or
 // a program that hands a string to a shell.
 func ShellReason(argv []string) string {
+	argv = Unrelayed(argv)
 	for i := range candidates(argv) {
 		name := program(argv[i])
 		switch {
@@ -52,6 +53,7 @@ func ShellReason(argv []string) string {
 // FetchReason says why argv downloads the code that it runs, or "" if it does
 // not, as far as the names of the programs tell.
 func FetchReason(argv []string) string {
+	argv = Unrelayed(argv)
 	for i := range candidates(argv) {
 		name := program(argv[i])
 		if slices.Contains(fetchers, name) {

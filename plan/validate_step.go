@@ -96,6 +96,14 @@ func (v *validator) sandbox(s *step) {
 			v.add("misplaced image", "a local process has none", where, ".image")
 		}
 	}
+	if s.harness != nil && s.harness.AuthStore != "" {
+		if b.Mode != SandboxLocal {
+			v.add("misplaced login", "a login of the agent's own (auth_store) is lent to local processes alone", where, ".mode")
+		}
+		if b.Network != NetworkBridge {
+			v.add("misplaced login", "an agent with a login of its own reaches its provider past the broker: its network is "+NetworkBridge, where, ".network")
+		}
+	}
 	v.word(b.Network, networks, where, ".network")
 	if (b.Network == NetworkEgress) != (len(b.EgressHosts) > 0) {
 		v.add("misplaced hosts", "the network egress lists its hosts, and no other does", where, ".egress_hosts")

@@ -54,6 +54,10 @@ type Task struct {
 	// Tokens are the values of broker.url, broker.token, subagent.socket and
 	// subagent.token, where the attempt has them.
 	Tokens map[string]string
+	// BrokerSocket is the socket of the broker on the host, absolute; "" where
+	// the attempt has no provider. A container sees it at plan.BrokerSocketPath, and
+	// it is all of the network that it has.
+	BrokerSocket string
 	// Executable is the absolute path of this program, which {foundry} stands
 	// for.
 	Executable string

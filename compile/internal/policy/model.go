@@ -105,6 +105,7 @@ type Provider struct {
 	API        Text
 	BaseURL    Text
 	Credential Text
+	Script     Text // path of the answers of a scripted provider
 	Models     []*Model
 }
 
@@ -126,6 +127,7 @@ type Harness struct {
 	Model    Text
 	Thinking Text
 	Tools    Names
+	Auth     Text // label of the agent's own login, for local runs
 	TestStub Bool
 	Script   Text // path of a test stub's script
 	Recorded Text // path of the folder that a test stub copies from

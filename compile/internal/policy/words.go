@@ -316,6 +316,7 @@ var providerSpec = &blockSpec{
 		need(attr("api", func(p *Provider) *Text { return &p.API }, name, "the protocol that it speaks")),
 		attr("base_url", func(p *Provider) *Text { return &p.BaseURL }, ruledText("URL", false, baseURL), "where it is"),
 		attr("credential", func(p *Provider) *Text { return &p.Credential }, ruledText("credential name", false, credential), "the name of its credential, never the value"),
+		attr("script", func(p *Provider) *Text { return &p.Script }, pathText, "the answers of a scripted provider, for tests: it reaches nobody"),
 	},
 	blocks: []*blockSpec{modelSpec},
 	open: func(d *decoder, parent any, label string, at diag.Range) any {
@@ -335,6 +336,7 @@ var harnessSpec = &blockSpec{
 		attr("model", func(h *Harness) *Text { return &h.Model }, line, "its model, which the provider lists"),
 		attr("thinking", func(h *Harness) *Text { return &h.Thinking }, name, "its level of thinking"),
 		attr("tools", func(h *Harness) *Names { return &h.Tools }, words, "the tools that it may use"),
+		attr("auth_store", func(h *Harness) *Text { return &h.Auth }, name, "the label of a login of the agent's own that a local run lends to it, past the broker"),
 		attr("test_stub", func(h *Harness) *Bool { return &h.TestStub }, boolean, "it is no agent but a stub for tests and demos"),
 		attr("script", func(h *Harness) *Text { return &h.Script }, pathText, "a stub's script"),
 		attr("recorded", func(h *Harness) *Text { return &h.Recorded }, pathText, "the folder that a stub copies from"),
