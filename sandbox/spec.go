@@ -160,6 +160,11 @@ func specMounts(in SpecInput) ([]specs.Mount, error) {
 	if in.Program != "" {
 		mounts = append(mounts, specs.Mount{Destination: FoundryPath, Type: "bind", Source: in.Program, Options: []string{"bind", "private", "nosuid", "nodev", "ro"}})
 	}
+	if in.Task.BrokerSocket != "" {
+		// A socket is connected to whatever the mount's mode; ro keeps its inode as
+		// it is.
+		mounts = append(mounts, specs.Mount{Destination: plan.BrokerSocketPath, Type: "bind", Source: in.Task.BrokerSocket, Options: []string{"bind", "private", "nosuid", "nodev", "noexec", "ro"}})
+	}
 	manifest := slices.Clone(in.Task.Sandbox.Mounts)
 	slices.SortStableFunc(manifest, func(a, b plan.Mount) int { // a folder before what lies in it
 		return cmp.Compare(a.Destination, b.Destination)

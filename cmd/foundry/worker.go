@@ -6,11 +6,15 @@ import (
 	"foundry/harness"
 	"foundry/harness/contract"
 	"foundry/harness/worker"
+	"foundry/harness/worker/relay"
 )
 
 // worker is what runs inside a sandbox. It is no command for people, so it
 // takes its arguments without the command line's library.
 func (a *app) worker(args []string) int {
+	if len(args) > 0 && args[0] == "relay" {
+		return relay.Main(args[1:], a.stderr)
+	}
 	return worker.Main(args, a.stdin, a.stdout, a.stderr, selfTest)
 }
 

@@ -88,7 +88,7 @@ func (c *container) Facts() sandbox.Facts {
 		Program:          sandbox.Program{Digest: c.image.program},
 		Runtimes:         maps.Clone(c.rt.versions),
 		User:             c.task.Process.User,
-		Network:          plan.NetworkNone,
+		Network:          c.task.Sandbox.Network,
 		Mounts:           c.appliedMounts(),
 		Properties:       c.properties(),
 		Measured:         c.measured,
@@ -132,10 +132,14 @@ func (c *container) properties() []sandbox.Property {
 	} else if a.noLoop != "" {
 		memory += "; no file system on disk: " + a.noLoop
 	}
+	network := "own network namespace, no resolver; its interfaces: " + read(strings.Join(a.interfaces, " "))
+	if c.task.BrokerSocket != "" {
+		network += "; and the broker's socket"
+	}
 	list := []sandbox.Property{
-		is(sandbox.PropFilesystem, true, "own mount namespace on a builtin image"),
+		is(sandbox.PropFilesystem, true, "own mount namespace on a read-only root"),
 		is(sandbox.PropReadOnly, true, "read-only root, skill and inputs"),
-		is(sandbox.PropNetwork, slices.Equal(a.interfaces, []string{"lo"}), "own network namespace, no resolver; its interfaces: "+read(strings.Join(a.interfaces, " "))),
+		is(sandbox.PropNetwork, slices.Equal(a.interfaces, []string{"lo"}), network),
 		is(sandbox.PropUser, true, "uid 65534, no capability, no new privileges; "+user),
 		is(sandbox.PropSyscalls, c.spec.Linux.Seccomp != nil, "containerd's default seccomp profile"),
 		is(sandbox.PropMemory, atMost(a.memory, r.MemoryBytes), "cgroup limit in bytes "+read(a.memory)+swap),

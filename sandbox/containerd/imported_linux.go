@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"foundry/plan"
 	"foundry/sandbox"
 	"foundry/sandbox/image"
 
@@ -148,6 +149,10 @@ func (c *container) mountPoints(rootfs string) error {
 			if err := c.programPoint(root, name); err != nil {
 				return err
 			}
+		case m.Destination == plan.BrokerSocketPath:
+			if err := socketPoint(root, name); err != nil {
+				return err
+			}
 		default:
 			if err := root.MkdirAll(name, 0o755); err != nil {
 				return &sandbox.ImageMismatch{Image: c.task.Sandbox.Image, Problem: "has something at " + m.Destination + ", where a mount belongs: " + err.Error(), Fix: "use an image with a folder or nothing there"}
@@ -161,6 +166,15 @@ func (c *container) mountPoints(rootfs string) error {
 		}
 	}
 	return nil
+}
+
+// socketPoint makes the place of the broker's socket, beside this program's.
+func socketPoint(root *os.Root, name string) error {
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o444)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // programPoint makes the place of this program, whatever the image has there,

@@ -36,4 +36,4 @@ func (e *Unavailable) Unwrap() error { return e.Err }
 
 // SupportedNetworks are the networks of a plan that this runtime can give,
 // sorted. Prepare refuses every other one.
-func SupportedNetworks() []string { return []string{plan.NetworkNone} }
+func SupportedNetworks() []string { return []string{plan.NetworkNone, plan.NetworkProvider} }

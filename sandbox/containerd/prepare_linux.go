@@ -88,6 +88,10 @@ func check(t sandbox.Task) error {
 	switch {
 	case !slices.Contains(SupportedNetworks(), t.Sandbox.Network):
 		return fmt.Errorf("sandbox: the network %q is not built yet for containers; supported: %s", t.Sandbox.Network, strings.Join(SupportedNetworks(), ", "))
+	case (t.Sandbox.Network == plan.NetworkProvider) != (t.BrokerSocket != ""):
+		return fmt.Errorf("sandbox: the network %q and the broker's socket %q do not go together", t.Sandbox.Network, t.BrokerSocket)
+	case t.BrokerSocket != "" && !filepath.IsAbs(t.BrokerSocket):
+		return fmt.Errorf("sandbox: the broker's socket %q is not absolute", t.BrokerSocket)
 	case !plan.ValidImage(t.Sandbox.Image):
 		return fmt.Errorf("sandbox: the image %q is neither builtin nor NAME@sha256:…", t.Sandbox.Image)
 	case !filepath.IsAbs(t.Dir) || !filepath.IsAbs(t.Executable):
@@ -129,6 +133,12 @@ func (c *container) prepare(ctx context.Context) error {
 	}
 	if err := c.writeFiles(); err != nil {
 		return err
+	}
+	if s := c.task.BrokerSocket; s != "" {
+		// The worker's and nobody else's: its folder keeps others away on the host.
+		if err := os.Lchown(s, c.worker(), c.worker()); err != nil {
+			return fmt.Errorf("sandbox: giving the broker's socket to the worker: %w", err)
+		}
 	}
 	if err := c.makeSpec(sources); err != nil {
 		return err
