@@ -78,7 +78,7 @@ func (e *engine) foldResumed() {
 			a.Status = record.StatusFailed
 			a.Failure = record.Fail(record.ReasonCancelled, "the controller was ended meanwhile; what the attempt had reserved counts as spent")
 			lost := record.NoUsage()
-			lost.Tokens, lost.CostMicroUSD = record.Unknown, record.Unknown
+			lost.Tokens, lost.CostMicroUSD, lost.Partial = record.Unknown, record.Unknown, true
 			if e.opts.Plan.Nodes[i].Kind == plan.NodeCheck {
 				lost = record.NoUsage()
 			}

@@ -135,9 +135,9 @@ func (r *Runner) blank(job *Job) *record.Attempt {
 		Worker: record.Worker{Status: contract.NoStatus},
 	}
 	if n.Kind == plan.NodeAgent {
-		rec.Activation = record.ActivationUnproven
+		rec.Activation = &record.Activation{State: record.ActivationUnproven, Skill: rec.Invocation.SkillSHA256}
 		if job.Harness != nil && job.Harness.TestStub {
-			rec.Activation = record.ActivationUnprovenStub
+			rec.Activation.State = record.ActivationUnprovenStub
 		}
 	}
 	for _, o := range n.Outputs {

@@ -370,7 +370,7 @@ func TestPromotion(t *testing.T) {
 		t.Error(err)
 	}
 	rec := out.Record
-	if rec.Undeclared.Count == 0 || rec.Worker.Status != contract.Settled || rec.Activation != record.ActivationUnprovenStub {
+	if rec.Undeclared.Count == 0 || rec.Worker.Status != contract.Settled || rec.Activation.State != record.ActivationUnprovenStub {
 		t.Errorf("record %+v", rec)
 	}
 	if u := rec.Usage; u.Turns != "1" || u.ToolCalls != "1" || u.Tokens != "5" || u.CostMicroUSD != "7" {

@@ -3,11 +3,13 @@ package attempt
 import (
 	"context"
 	"testing"
+	"time"
 
 	"foundry/exec/internal/exectest"
 	"foundry/exec/record"
 	"foundry/harness/contract"
 	"foundry/plan"
+	"foundry/sandbox"
 )
 
 // A real worker that spends and does not say how much fails, where a budget
@@ -56,5 +58,30 @@ func TestUnknownSpend(t *testing.T) {
 				t.Errorf("observed %s", rec.Failure.Observed)
 			}
 		})
+	}
+}
+
+// D8: what a worker had reported before it was ended is kept, and marked: there
+// may be more.
+func TestUsageOfAKilledWorkerIsPartial(t *testing.T) {
+	spent := func(w *exectest.Worker) {
+		w.Events(contract.Event{Type: contract.UsageType, Usage: &contract.Usage{Message: "m", Input: 100, Output: 7}})
+	}
+	killed := newLab(t, func(w *exectest.Worker) sandbox.Exit {
+		w.Events(exectest.Started())
+		spent(w)
+		<-w.Killed
+		return sandbox.Exit{Code: 137, Signal: "SIGKILL"}
+	})
+	killed.job.Wall = time.Second
+	if u := killed.run(context.Background()).Usage; u.Tokens != "107" || !u.Partial || u.Source != record.SourceWorker {
+		t.Errorf("of a killed worker: %+v", u)
+	}
+	ended := newLab(t, settle(spent))
+	if u := ended.run(context.Background()).Usage; u.Tokens != "107" || u.Partial {
+		t.Errorf("of one that ended by itself: %+v", u)
+	}
+	if sum := (record.Usage{Source: record.SourceWorker, Partial: true}).Plus(record.Usage{Source: record.SourceBroker}); !sum.Partial || sum.Source != record.SourceMixed {
+		t.Errorf("the sum is %+v", sum)
 	}
 }

@@ -138,6 +138,7 @@ func (s *stream) usage() record.Usage {
 		Turns: record.Known(s.turns), ToolCalls: record.Known(int64(len(s.calls))),
 		InputTokens: record.Unknown, OutputTokens: record.Unknown, CacheRead: record.Unknown,
 		CacheWrite: record.Unknown, Tokens: record.Unknown, CostMicroUSD: record.Unknown,
+		Source: record.SourceWorker, Partial: s.check.Finished() == nil,
 	}
 	t := s.check.Usage()
 	if t.Messages > 0 {

@@ -13,11 +13,12 @@ type Attempt struct {
 	Invocation    *Invocation  `json:"invocation,omitempty"`
 	Harness       *Harness     `json:"harness,omitempty"`
 	Fixture       *Bundle      `json:"fixture,omitempty"`
-	Activation    string       `json:"activation,omitempty"`
+	Activation    *Activation  `json:"activation,omitempty"` // of an agent
 	Worker        Worker       `json:"worker"`
 	Exit          *Exit        `json:"exit,omitempty"` // nil: the process never started, or its end was not seen
 	Dead          bool         `json:"dead"`           // everything of the attempt was shown to be gone
 	Usage         Usage        `json:"usage"`
+	Broker        *Broker      `json:"broker,omitempty"` // nil: the attempt had none
 	Check         *CheckResult `json:"check,omitempty"`
 	Inputs        []InputUse   `json:"inputs"`
 	Outputs       []Output     `json:"outputs"`
@@ -30,9 +31,45 @@ type Attempt struct {
 
 // States of the proof that a worker activated its skill.
 const (
+	ActivationProven       = "proven"
 	ActivationUnprovenStub = "unproven (test stub)"
 	ActivationUnproven     = "unproven"
 )
+
+// Activation is how the skill of an attempt was asked for, and what proves that
+// it came before the model. Where there is a broker both proofs are needed.
+type Activation struct {
+	State     string   `json:"state"`
+	Skill     string   `json:"skill_sha256"`          // digest of the frozen bundle
+	Requested string   `json:"requested,omitempty"`   // the words that asked for it
+	Text      string   `json:"text_sha256,omitempty"` // of what an activation puts before the model
+	Stream    bool     `json:"stream"`                // the worker's own stream held that text
+	Request   *Request `json:"request,omitempty"`     // the first request to the provider that held it, as the broker saw it
+}
+
+// Request is one request to a provider.
+type Request struct {
+	Number int64  `json:"number"` // of the attempt, from 1
+	SHA256 string `json:"sha256"` // of its body, as the worker sent it
+}
+
+// Broker is what the broker saw of an attempt. Its figures are the provider's.
+type Broker struct {
+	Requests        int64  `json:"requests"` // that came from the worker
+	Forwarded       int64  `json:"forwarded"`
+	Clamped         int64  `json:"clamped"` // whose answer was bounded below what was asked for
+	Cut             int64  `json:"cut"`     // whose answer was cut off
+	InputTokens     int64  `json:"input_tokens"`
+	OutputTokens    int64  `json:"output_tokens"`
+	CacheRead       int64  `json:"cache_read_tokens"`
+	CacheWrite      int64  `json:"cache_write_tokens"`
+	CostMicroUSD    int64  `json:"cost_micro_usd"`
+	UnsettledTokens int64  `json:"unsettled_tokens"`           // reserved for answers whose usage never came: counted as spent
+	UnsettledCost   int64  `json:"unsettled_cost_micro_usd"`   // the same
+	Provider        string `json:"provider_failure,omitempty"` // what the last answer was, when it was none: refused or unreachable, and why
+	Worker          *Usage `json:"worker_usage,omitempty"`     // what the worker itself reported
+	Differs         bool   `json:"usage_differs,omitempty"`    // the worker's figures are not the provider's
+}
 
 // Worker is what the worker said of itself; nothing here decides success alone.
 type Worker struct {

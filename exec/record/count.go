@@ -37,7 +37,9 @@ func (c Count) Plus(d Count) Count {
 }
 
 // Usage is what an attempt, a node or a run spent. Wall is measured by the
-// controller; the others are the worker's own words.
+// controller; Source says who counted the tokens and the cost, and the turns and
+// tool calls are the worker's own words. Partial says that a worker was ended
+// before its final event: it may have spent more than it had told until then.
 type Usage struct {
 	WallMillis   Count `json:"wall_millis"`
 	Turns        Count `json:"turns"`
@@ -48,11 +50,15 @@ type Usage struct {
 	CacheWrite   Count `json:"cache_write_tokens"`
 	Tokens       Count `json:"tokens"` // all four together
 	CostMicroUSD Count `json:"cost_micro_usd"`
+
+	Source  string `json:"source,omitempty"` // SourceWorker, SourceBroker, or SourceMixed of a sum
+	Partial bool   `json:"partial,omitempty"`
 }
 
 // NoUsage is the usage of what never started.
 func NoUsage() Usage {
-	return Usage{"0", "0", "0", "0", "0", "0", "0", "0", "0"}
+	return Usage{WallMillis: "0", Turns: "0", ToolCalls: "0", InputTokens: "0", OutputTokens: "0",
+		CacheRead: "0", CacheWrite: "0", Tokens: "0", CostMicroUSD: "0"}
 }
 
 // Plus adds two usages.
@@ -67,5 +73,17 @@ func (u Usage) Plus(v Usage) Usage {
 		CacheWrite:   u.CacheWrite.Plus(v.CacheWrite),
 		Tokens:       u.Tokens.Plus(v.Tokens),
 		CostMicroUSD: u.CostMicroUSD.Plus(v.CostMicroUSD),
+		Source:       bothSources(u.Source, v.Source),
+		Partial:      u.Partial || v.Partial,
 	}
+}
+
+func bothSources(a, b string) string {
+	switch {
+	case a == b || b == "":
+		return a
+	case a == "":
+		return b
+	}
+	return SourceMixed
 }

@@ -78,6 +78,8 @@ const (
 	SourceSandbox    = "sandbox"    // the runtime, the kernel
 	SourceArtifact   = "artifact"   // the frozen bytes
 	SourceCheck      = "check"      // a check's process
+	SourceBroker     = "broker"     // the broker, from the provider's own usage
+	SourceMixed      = "mixed"      // a sum over several
 )
 
 // ClassOf is the class of a reason as a node meets it. A budget of the run and
