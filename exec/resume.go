@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"foundry/exec/attempt"
@@ -35,6 +37,9 @@ func (e *engine) resume(ctx context.Context) (*record.Run, error) {
 		if err := e.verify(ctx, events); err != nil {
 			return nil, err
 		}
+	}
+	if err := e.reclaim(ctx, events); err != nil {
+		return nil, err
 	}
 	if err := e.sweep(); err != nil {
 		return nil, err
@@ -69,12 +74,20 @@ func (e *engine) sameRun(events []record.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
+	program, err := digestFile(e.opts.Executable)
+	if err != nil {
+		return err
+	}
 	first := events[0]
 	switch {
 	case first.Type != record.EventRunStarted:
 		return fmt.Errorf("exec: the journal of %s does not start with %s: it was changed", e.opts.RunDir, record.EventRunStarted)
 	case first.Plan != want:
 		return fmt.Errorf("exec: the run in %s is of the plan %s, not of %s: a run goes on with its own plan alone", e.opts.RunDir, first.Plan, want)
+	case first.Program != program:
+		// It compiled nothing of the run, but it is what checks, stages and, in the
+		// builtin image, works: another build of it may come to something else.
+		return fmt.Errorf("exec: the run in %s was begun by the program %s, and this one is %s: go on with that build, or start a new run", e.opts.RunDir, first.Program, program)
 	case e.opts.Through != "" && e.opts.Through != first.Through:
 		return fmt.Errorf("exec: the run in %s goes through %q, not through %q: start a new run", e.opts.RunDir, first.Through, e.opts.Through)
 	}
@@ -126,6 +139,22 @@ func (e *engine) verify(ctx context.Context, events []record.Event) error {
 				if err := check(ev.Node, "artifact "+a.Artifact+", file "+f.Path, f.Digest); err != nil {
 					return err
 				}
+			}
+		}
+	}
+	return nil
+}
+
+// reclaim ends what the killed controller's workers left alive: they might
+// write while their successors read.
+func (e *engine) reclaim(ctx context.Context, events []record.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	for _, mode := range slices.Sorted(maps.Keys(e.opts.Runtimes)) {
+		if r, ok := e.opts.Runtimes[mode].(sandbox.Reclaimer); ok {
+			if err := r.Reclaim(ctx, events[0].Run); err != nil {
+				return fmt.Errorf("exec: what the killed controller left alive could not be ended: %w", err)
 			}
 		}
 	}

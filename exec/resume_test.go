@@ -102,7 +102,13 @@ func TestResumeRefuses(t *testing.T) {
 			o.PlanBytes = data
 		}, "is of the plan sha256:"},
 		"another end": {func(_ *testing.T, o *Options) { o.Through = "a" }, `goes through "", not through "a"`},
-		"no run":      {func(t *testing.T, o *Options) { o.RunDir = t.TempDir() }, "is no run folder"},
+		"another build": {func(t *testing.T, o *Options) {
+			o.Executable = filepath.Join(t.TempDir(), "foundry")
+			if err := os.WriteFile(o.Executable, []byte("another"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, "was begun by the program sha256:"},
+		"no run": {func(t *testing.T, o *Options) { o.RunDir = t.TempDir() }, "is no run folder"},
 		"changed bytes": {func(t *testing.T, o *Options) {
 			run, err := record.ReadRun(o.RunDir)
 			if err != nil {
@@ -140,6 +146,27 @@ func TestResumeRefuses(t *testing.T) {
 				t.Error("the folder changed")
 			}
 		})
+	}
+}
+
+// reclaiming notes which runs it was asked to end the rest of.
+type reclaiming struct {
+	sandbox.Runtime
+	asked []string
+}
+
+func (r *reclaiming) Reclaim(_ context.Context, run string) error {
+	r.asked = append(r.asked, run)
+	return nil
+}
+
+// What the killed controller left alive is ended before anything starts.
+func TestResumeReclaims(t *testing.T) {
+	opts, run := stopped(t, `{"exit":{"code":1}}`)
+	r := &reclaiming{Runtime: opts.Runtimes[plan.SandboxLocal]}
+	opts.Resume, opts.Runtimes = true, map[string]sandbox.Runtime{plan.SandboxLocal: r}
+	if _, err := Run(context.Background(), opts); err != nil || !slices.Equal(r.asked, []string{run.ID}) {
+		t.Errorf("asked for %q of run %s, %v", r.asked, run.ID, err)
 	}
 }
 

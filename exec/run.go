@@ -124,7 +124,7 @@ func (e *engine) start(ctx context.Context) error {
 	if err := e.folder.WriteRun(e.run); err != nil {
 		return e.broken(err)
 	}
-	return e.loop(ctx, record.Event{Type: record.EventRunStarted, Run: e.run.ID, Plan: e.run.Plan.Digest, Through: e.opts.Through,
+	return e.loop(ctx, record.Event{Type: record.EventRunStarted, Run: e.run.ID, Plan: e.run.Plan.Digest, Program: e.run.Program.Digest, Through: e.opts.Through,
 		Parallelism: int64(max(1, e.opts.Parallelism)), KeepGoing: e.opts.KeepGoing})
 }
 

@@ -21,6 +21,13 @@ type Runtime interface {
 	Close() error
 }
 
+// Reclaimer is a Runtime that can find what a controller that was killed left
+// alive. It is asked before a run goes on.
+type Reclaimer interface {
+	// Reclaim ends it, for one run, and touches nothing else.
+	Reclaim(ctx context.Context, run string) error
+}
+
 // Task is one attempt of one node, joined with the verified bytes that it may
 // see.
 type Task struct {

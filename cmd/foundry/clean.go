@@ -15,6 +15,7 @@ import (
 	"foundry/exec/record"
 	"foundry/sandbox"
 	"foundry/sandbox/containerd"
+	"foundry/sandbox/local"
 )
 
 // runPrefix begins the name of a run folder that nobody named.
@@ -27,13 +28,14 @@ func (a *app) cleanCommand() *cobra.Command {
 		Use:   "clean",
 		Short: "Remove what killed runs left on this machine",
 		Long: "Remove what runs that were killed left behind: containers with their processes, snapshots, leases,\n" +
-			"mounts, cgroups, pipes, sockets, and the state of container daemons. What is of a living run stays.\n" +
+			"mounts, cgroups, pipes, sockets, the state of container daemons, and processes of local steps. What is of a living run stays.\n" +
 			"Runs clean up after themselves and their forerunners: this is for when there will be no next one.\n" +
 			"Run folders stay, which `apply --resume` goes on from; --runs removes those in temporary folders\n" +
 			"whose run was never finished and has no living controller.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := a.cleanContainers(cmd.Context(), containerd.Options{Address: address, Base: containerBase()}, dry)
+			err := errors.Join(a.cleanContainers(cmd.Context(), containerd.Options{Address: address, Base: containerBase()}, dry),
+				a.cleanProcesses(cmd.Context(), dry))
 			if runs {
 				err = errors.Join(err, a.cleanRuns(dry))
 			}
@@ -66,6 +68,19 @@ func (a *app) cleanContainers(ctx context.Context, o containerd.Options, dry boo
 	swept, err := containerd.Clean(ctx, o)
 	if errV := view.Swept(a.stdout, swept); err == nil {
 		err = errV
+	}
+	return err
+}
+
+// cleanProcesses ends what local steps of killed runs left alive.
+func (a *app) cleanProcesses(ctx context.Context, dry bool) error {
+	word, find := "ended", func() ([]local.Stray, error) { return local.EndStrays(ctx, "") }
+	if dry {
+		word, find = "would end", local.Strays
+	}
+	found, err := find()
+	for _, s := range found {
+		fmt.Fprintf(a.stdout, "%s process %d of the run %s\n", word, s.PID, view.Safe(s.Run))
 	}
 	return err
 }

@@ -30,7 +30,8 @@ type Event struct {
 	Type      string     `json:"type"`
 	ElapsedMS int64      `json:"elapsed_ms"` // that the run has worked; the time between two controllers does not count
 	Run       string     `json:"run,omitempty"`
-	Plan      string     `json:"plan,omitempty"` // digest
+	Plan      string     `json:"plan,omitempty"`    // digest
+	Program   string     `json:"program,omitempty"` // of run_started: digest of this program
 	Through   string     `json:"through,omitempty"`
 	Node      string     `json:"node,omitempty"`
 	Iteration int64      `json:"iteration,omitempty"`

@@ -23,11 +23,13 @@ import (
 )
 
 // MarkerVar is the one environment variable that is not the plan's. By it the
-// descendants of an attempt are found.
+// descendants of an attempt are found: RUN.ATTEMPT.NONCE.CONTROLLER.
 const MarkerVar = "FOUNDRY_ATTEMPT"
 
 // Runtime runs tasks as processes of this user. It is safe for concurrent use.
 type Runtime struct {
+	controller string // this process, for the marker
+
 	mu       sync.Mutex
 	programs map[string]program // by path
 }
@@ -44,7 +46,7 @@ var _ sandbox.Runtime = (*Runtime)(nil)
 // it starts.
 func New() *Runtime {
 	keepDescriptors()
-	return &Runtime{programs: map[string]program{}}
+	return &Runtime{controller: controllerMark(), programs: map[string]program{}}
 }
 
 // keepDescriptors marks every open descriptor as one that a new program does
@@ -81,7 +83,7 @@ func (r *Runtime) Prepare(ctx context.Context, task sandbox.Task) (sandbox.Sandb
 	rand.Read(nonce[:]) // never fails
 	b := &box{
 		task:   task,
-		marker: MarkerVar + "=" + task.Run + "." + task.Attempt + "." + hex.EncodeToString(nonce[:]),
+		marker: MarkerVar + "=" + task.Run + "." + task.Attempt + "." + hex.EncodeToString(nonce[:]) + "." + r.controller,
 		digest: digest,
 		reaped: make(chan struct{}),
 		ended:  make(chan struct{}),

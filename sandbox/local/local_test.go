@@ -12,6 +12,9 @@ import (
 
 func TestMain(m *testing.M) {
 	sandboxtest.WorkerMain()
+	if len(os.Args) == 4 && os.Args[1] == "local-test-controller" {
+		controllerMain(os.Args[2], os.Args[3])
+	}
 	os.Exit(m.Run())
 }
 

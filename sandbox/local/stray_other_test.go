@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package local
+
+func controllerMain(run, dir string) {}
