@@ -63,6 +63,27 @@ func TestNextIsPrepared(t *testing.T) {
 	noResidue(t, opts.RunDir, rt)
 }
 
+// A sandbox that was lost between its preparation and its start is prepared
+// afresh: that is nobody's failure.
+func TestLostAheadIsPreparedAfresh(t *testing.T) {
+	b := inContainers(threeSteps())
+	rt := &exectest.Runtime{Like: plan.SandboxContainer}
+	rt.Work = func(w *exectest.Worker) sandbox.Exit {
+		prepared(rt, 2)
+		return copyWorker(w)
+	}
+	rt.Losing = "n1-1-1"
+	opts := options(t, b, rt)
+	run, err := Run(context.Background(), opts)
+	if err != nil || run.Status != record.StatusSucceeded {
+		t.Fatalf("run %+v, error %v", run, err)
+	}
+	if rt.Count() != 4 || rt.Losing != "" {
+		t.Errorf("%d sandboxes were prepared for 3 nodes, one of which was lost", rt.Count())
+	}
+	noResidue(t, opts.RunDir, rt)
+}
+
 // What was prepared for nothing is removed, and its worker never starts.
 func TestPreparedForNothing(t *testing.T) {
 	for name, end := range map[string]func(w *exectest.Worker, cancel func()) sandbox.Exit{

@@ -100,6 +100,13 @@ type Sandbox interface {
 	Close(ctx context.Context) error
 }
 
+// Perishable is a Sandbox that may be lost before it is started, such as by the
+// death of what keeps it.
+type Perishable interface {
+	// Lost reports that Start would fail, through no fault of the task.
+	Lost() bool
+}
+
 // Stdio is where the standard streams of a process go.
 type Stdio struct {
 	Stdin  io.Reader
@@ -121,7 +128,9 @@ type Facts struct {
 	Mode             string            `json:"mode"`
 	SecurityBoundary bool              `json:"security_boundary"`
 	Image            string            `json:"image,omitempty"`         // reference of the plan
-	ImageDigest      string            `json:"image_digest,omitempty"`  // manifest
+	ImageDigest      string            `json:"image_digest,omitempty"`  // manifest, of this machine's platform
+	ImageIndex       string            `json:"image_index,omitempty"`   // the multi-platform index that it was taken from
+	Repositories     []string          `json:"repositories,omitempty"`  // NAME@digest, as registries know the image; sorted
 	ConfigDigest     string            `json:"config_digest,omitempty"` // image config
 	Program          Program           `json:"program"`
 	Runtimes         map[string]string `json:"runtimes,omitempty"` // name → version: runc, containerd, …

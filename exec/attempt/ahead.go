@@ -95,6 +95,9 @@ func (x *Ahead) take(ctx context.Context, store *sandbox.Store, inputs []Input) 
 	if x.err != nil {
 		return x.err
 	}
+	if p, ok := x.sb.(sandbox.Perishable); ok && p.Lost() {
+		return errors.New("it was lost before its start")
+	}
 	for _, in := range inputs {
 		dir := x.empty[in.Spec.Artifact]
 		if err := fill(ctx, store, in.Artifact.At(in.Spec.Path), dir); err != nil {

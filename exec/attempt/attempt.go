@@ -197,13 +197,18 @@ func (a *attempt) inputProblems(in Input) (problems, string, error) {
 // ahead. The caller closes the sandbox and removes the folders.
 func (a *attempt) open(ctx context.Context) (sandbox.Sandbox, []string, *record.Failure) {
 	if x := a.job.Ahead; x != nil {
-		if err := x.take(ctx, a.Store, a.job.Inputs); err != nil {
-			clean, cancel := cleanup(ctx)
-			defer cancel()
-			a.leftover(x.Drop(clean))
+		err := x.take(ctx, a.Store, a.job.Inputs)
+		if err == nil {
+			return x.sb, []string{x.work, x.inputs()}, nil
+		}
+		clean, cancel := cleanup(ctx)
+		a.leftover(x.Drop(clean))
+		cancel()
+		if ctx.Err() != nil {
 			return nil, nil, a.hostFailure(ctx, "preparing the sandbox", err)
 		}
-		return x.sb, []string{x.work, x.inputs()}, nil
+		// It was prepared in advance, and what happened since is nobody's fault: a
+		// fresh one works, or fails for a reason of its own.
 	}
 	trees, paths, err := a.trees(ctx, a.job)
 	if err != nil {

@@ -325,7 +325,7 @@ func (a *attempt) recordFacts(f sandbox.Facts) error {
 
 func sandboxRecord(f sandbox.Facts, want plan.Sandbox) *record.Sandbox {
 	s := &record.Sandbox{
-		Mode: f.Mode, SecurityBoundary: f.SecurityBoundary, Image: f.Image, ImageDigest: f.ImageDigest,
+		Mode: f.Mode, SecurityBoundary: f.SecurityBoundary, Image: f.Image, ImageDigest: f.ImageDigest, ImageIndex: f.ImageIndex, Repositories: f.Repositories,
 		ConfigDigest: f.ConfigDigest, ProgramDigest: f.Program.Digest, User: f.User, Network: f.Network,
 		Credentials: want.Credentials, WorkerCreds: want.WorkerCredentials,
 	}

@@ -158,7 +158,9 @@ type Sandbox struct {
 	Mode             string     `json:"mode"`
 	SecurityBoundary bool       `json:"security_boundary"`
 	Image            string     `json:"image,omitempty"`
-	ImageDigest      string     `json:"image_digest,omitempty"`
+	ImageDigest      string     `json:"image_digest,omitempty"`       // of this machine's platform
+	ImageIndex       string     `json:"image_index,omitempty"`        // of the multi-platform index that it was taken from
+	Repositories     []string   `json:"repository_digests,omitempty"` // NAME@digest, where a registry knows the image
 	ConfigDigest     string     `json:"config_digest,omitempty"`
 	ProgramDigest    string     `json:"program_digest,omitempty"`
 	Runtimes         []Version  `json:"runtimes"` // sorted by name

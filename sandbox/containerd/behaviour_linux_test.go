@@ -17,6 +17,8 @@ import (
 
 	"foundry/plan"
 	"foundry/sandbox"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -409,5 +411,48 @@ func TestCancelledPrepare(t *testing.T) {
 	}
 	if left := takeInventory(); len(left.mounts)+len(left.cgroups) > len(shared.before.mounts)+len(shared.before.cgroups) {
 		t.Errorf("left behind: %+v", left)
+	}
+}
+
+// The shim of a container that was prepared and not started may be killed: the
+// container says so, and the runtime starts another shim for the next one.
+func TestLostBeforeItsStart(t *testing.T) {
+	need(t)
+	base := newBase(t)
+	rt, err := New(t.Context(), Options{Base: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	box, err := rt.Prepare(t.Context(), demo(t, "lost", "exit", "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	perishable := box.(sandbox.Perishable)
+	if perishable.Lost() {
+		t.Error("it is lost before anything happened")
+	}
+	shims := processes(func(args []string) bool {
+		owner, ok := groupOwner(after(args, "-id"))
+		return ok && owner == rt.owner
+	})
+	if len(shims) == 0 {
+		t.Fatal("no shim is to be seen")
+	}
+	for _, pid := range shims {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	if err := poll(t.Context(), func() (bool, error) { return perishable.Lost(), nil }); err != nil {
+		t.Errorf("it does not know: %v", err)
+	}
+	if err := box.Close(t.Context()); err != nil {
+		t.Errorf("closing it: %v", err)
+	}
+	if r := run(t, rt, demo(t, "next", "exit", "7"), nil); r.Code != 7 {
+		t.Errorf("the next one: %+v, %s", r.Exit, r.stderr)
 	}
 }

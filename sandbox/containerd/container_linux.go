@@ -53,6 +53,19 @@ func (c *container) Expand(s string) (string, error) {
 	return plan.Expand(s, c.task.ContainerLookup())
 }
 
+// Lost reports that the shim of a prepared container is gone.
+func (c *container) Lost() bool {
+	if c.group == nil {
+		return false // a system daemon looks after its shims
+	}
+	select {
+	case <-c.group.lost:
+		return true
+	default:
+		return false
+	}
+}
+
 // Start starts the process that Prepare made.
 func (c *container) Start(ctx context.Context, stdio sandbox.Stdio) error {
 	c.mu.Lock()

@@ -84,6 +84,8 @@ func (c *container) Facts() sandbox.Facts {
 		SecurityBoundary: true,
 		Image:            c.task.Sandbox.Image,
 		ImageDigest:      c.image.manifest,
+		ImageIndex:       c.image.index,
+		Repositories:     c.image.repositories,
 		ConfigDigest:     c.image.config,
 		Program:          sandbox.Program{Digest: c.image.program},
 		Runtimes:         maps.Clone(c.rt.versions),

@@ -41,13 +41,15 @@ type fileID struct {
 
 // readyImage is an image that is unpacked.
 type readyImage struct {
-	image       client.Image
-	snapshotter string
-	program     string // digests
-	manifest    string
-	config      string
-	labels      map[string]string // of its config
-	mount       string            // the program on the host, where the image does not hold it
+	image        client.Image
+	snapshotter  string
+	program      string // digests
+	manifest     string
+	config       string
+	index        string // of the multi-platform index, "" for none
+	repositories []string
+	labels       map[string]string // of its config
+	mount        string            // the program on the host, where the image does not hold it
 }
 
 // imageOf returns the image of a task.

@@ -109,7 +109,7 @@ func (r *Runtime) find(ctx context.Context, ref string, asked digest.Digest) (*r
 		return nil, &sandbox.ImageMismatch{Image: ref, Problem: "is for " + s.Platform + ", and this machine is " + image.Platform(runtime.GOARCH), Fix: "import one for this machine"}
 	}
 	record := images.Image{Name: list[0].Name, Target: s.target}
-	ready := &readyImage{image: client.NewImage(r.client, record), manifest: s.Digest, config: s.Config, labels: s.Labels}
+	ready := &readyImage{image: client.NewImage(r.client, record), manifest: s.Digest, config: s.Config, labels: s.Labels, index: s.Index, repositories: s.Repositories}
 	if err := r.unpack(ctx, ready); err != nil {
 		return nil, fmt.Errorf("sandbox: unpacking the image %s: %w", ref, err)
 	}

@@ -209,7 +209,8 @@ func TestImportedImage(t *testing.T) {
 		if !slices.Equal(f.Written, []string{"/out", "/scratch", "/tmp"}) {
 			t.Errorf("%s: it can write to %v", what, f.Written)
 		}
-		if r.facts.Image != ref || r.facts.ImageDigest != first.Digest || r.facts.ConfigDigest != first.Config {
+		if r.facts.Image != ref || r.facts.ImageDigest != first.Digest || r.facts.ConfigDigest != first.Config ||
+			r.facts.ImageIndex != first.Index || !slices.Equal(r.facts.Repositories, first.Repositories) {
 			t.Errorf("%s: recorded %s, %s, %s", what, r.facts.Image, r.facts.ImageDigest, r.facts.ConfigDigest)
 		}
 	}

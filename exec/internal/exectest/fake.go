@@ -59,6 +59,7 @@ type Runtime struct {
 	Waited   error // of Wait
 	Dead     error // of Kill
 	Closed   error // of Close
+	Losing   string // attempt whose first sandbox is lost before its start
 	Boundary bool
 	Like     string // the mode that it passes for, "" for local
 
@@ -95,13 +96,18 @@ func (r *Runtime) Prepare(_ context.Context, task sandbox.Task) (sandbox.Sandbox
 	r.Tasks = append(r.Tasks, task)
 	r.Open++
 	out := filepath.Join(task.Dir, "out")
-	return &box{r: r, task: task, out: out, killed: make(chan struct{}), done: make(chan struct{})}, os.Mkdir(out, 0o755)
+	lost := r.Losing != "" && r.Losing == task.Attempt
+	if lost {
+		r.Losing = ""
+	}
+	return &box{r: r, task: task, out: out, lost: lost, killed: make(chan struct{}), done: make(chan struct{})}, os.Mkdir(out, 0o755)
 }
 
 type box struct {
 	r      *Runtime
 	task   sandbox.Task
 	out    string
+	lost   bool
 	begun  bool
 	once   sync.Once
 	shut   sync.Once
@@ -114,6 +120,9 @@ func (b *box) Expand(s string) (string, error) {
 	place := func(m plan.Mount) string { return m.Destination }
 	return plan.Expand(s, b.task.Lookup(place, "/foundry"))
 }
+
+// Lost implements sandbox.Perishable.
+func (b *box) Lost() bool { return b.lost }
 
 func (b *box) Start(_ context.Context, std sandbox.Stdio) error {
 	if b.r.Started != nil {
