@@ -37,6 +37,8 @@ bench:
 	go run ./bench/compile
 	go run ./bench/local
 	go run ./bench/containers
+	go test -run '^$$' -bench LocalChain -benchtime 1x ./exec
+	if [ -d /dev/shm ]; then TMPDIR=/dev/shm go test -run '^$$' -bench LocalChain -benchtime 1x ./exec; fi
 	go test -run '^$$' -bench . -benchtime 1x ./plan ./plan/document ./compile/internal/policy ./harness/scripted
 
 # Every fuzz target for FUZZTIME.
