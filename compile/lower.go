@@ -328,7 +328,7 @@ func (c *compiler) image(t policy.Text, builtin bool, at diag.Range, what string
 	case t.Value == plan.ImageBuiltin:
 		c.diags.Errorat(t.At, "Image cannot run it", what+" needs programs that the builtin image, made from this program alone, does not hold: name an image by digest.")
 	case !plan.ValidImage(t.Value):
-		c.diags.Errorat(t.At, "Image is not pinned", quote(t.Value)+" is no digest reference: a tag can be moved between review and run. Write `NAME@sha256:` and 64 hex digits.")
+		c.diags.Errorat(t.At, "Image is not pinned", quote(t.Value)+" is no digest reference: a tag can be moved between review and run. Write `NAME@sha256:` and 64 hex digits; of an image in the store `foundry image ls -q NAME` prints it.")
 	}
 	return t.Value
 }
