@@ -44,6 +44,7 @@ var rooms = []room{
 	{name: "foundry/sandbox/local", ours: []string{"foundry/sandbox/local", "foundry/sandbox", "foundry/plan"}, forbids: slices.Concat(language, containerModules)},
 	{name: "foundry/sandbox", forbids: slices.Concat(language, []string{"foundry/compile", "foundry/exec", "foundry/harness"})},
 	{name: "foundry/exec", forbids: slices.Concat(language, containerModules, []string{"foundry/compile", "foundry/cmd", "foundry/exec/grade", "foundry/exec/subagent"})},
+	{name: "foundry/exec/broker", ours: []string{"foundry/exec/broker/redact", "foundry/plan", "foundry/plan/document"}},
 	{name: "foundry/exec/record", ours: []string{"foundry/exec/record", "foundry/plan", "foundry/plan/document"}},
 }
 
