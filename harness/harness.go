@@ -30,6 +30,7 @@ type Capabilities struct {
 	AuthStore      bool     // keeps a login of its own, which a local run can lend to it
 	BuiltinImage   bool     // runs in the image made from this program
 	WorkerPrograms []string // programs the image must hold
+	VersionArgs    []string // make the agent print its version and end; nil: it cannot
 }
 
 // Request is what an adapter lowers.
@@ -66,6 +67,8 @@ type SessionConfig struct {
 	Skill     string // name of the skill to activate
 	SkillDir  string // where the agent sees its bundle
 	SkillFile []byte // its SKILL.md, of the frozen bundle
+	// NestedSkills are the names of those that may be there beside it.
+	NestedSkills []string
 
 	// SubmitAttempts is how often the worker may submit; 1 is once. Of more than
 	// one, the session holds the final event back until Resubmitter.Answer.
@@ -93,6 +96,12 @@ type Session interface {
 	// Violation says how the stream broke the contract ("" if it did not), such
 	// as a second finished event or another protocol version.
 	Violation() string
+}
+
+// Lender is an Adapter whose agent keeps a login of its own (AuthStore).
+type Lender interface {
+	// AuthFile is where the agent looks for it, below {scratch}.
+	AuthFile() string
 }
 
 // Prover is a Session of an agent whose activation of a skill can be proven.

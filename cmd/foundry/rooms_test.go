@@ -38,6 +38,7 @@ var rooms = []room{
 	{name: "foundry/harness/worker/relay", exact: true, ours: []string{}, forbids: []string{"github.com/", "golang.org/", "go.yaml.in/"}},
 	{name: "foundry/harness/worker/early", exact: true, ours: []string{"foundry/harness/worker", "foundry/harness/contract"}, forbids: []string{"github.com/", "golang.org/", "go.yaml.in/"}},
 	{name: "foundry/harness", exact: true, ours: []string{"foundry/harness", "foundry/harness/contract", "foundry/plan", "foundry/plan/document"}, forbids: slices.Concat(language, containerModules)},
+	{name: "foundry/harness/pi", ours: []string{"foundry/harness", "foundry/harness/contract", "foundry/plan", "foundry/plan/document"}, forbids: slices.Concat(language, containerModules)},
 	{name: "foundry/harness/scripted", ours: []string{"foundry/harness/scripted", "foundry/harness", "foundry/harness/contract", "foundry/plan", "foundry/plan/document"}, forbids: slices.Concat(language, containerModules)},
 	{name: "foundry/compile", forbids: slices.Concat(containerModules, []string{"foundry/exec", "foundry/sandbox", "foundry/cmd", "os/exec", "net/http"})},
 	{name: "foundry/sandbox", exact: true, ours: []string{"foundry/sandbox", "foundry/plan"}, forbids: slices.Concat(language, containerModules)},

@@ -54,11 +54,11 @@ func Finished(status string) contract.Event {
 // Runtime runs Go functions as processes.
 type Runtime struct {
 	Work     func(w *Worker) sandbox.Exit
-	Prepared error // of Prepare
-	Started  error // of Start
-	Waited   error // of Wait
-	Dead     error // of Kill
-	Closed   error // of Close
+	Prepared error  // of Prepare
+	Started  error  // of Start
+	Waited   error  // of Wait
+	Dead     error  // of Kill
+	Closed   error  // of Close
 	Losing   string // attempt whose first sandbox is lost before its start
 	Boundary bool
 	Like     string // the mode that it passes for, "" for local
