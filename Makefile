@@ -9,9 +9,10 @@ test: deps
 
 # runc runs the containers of the tests, containerd is the system daemon that
 # they also run on (started by the tests, privately); busybox and cwltool are programs for
-# checks in them, mmdebstrap makes the file system of the latter. Root on Debian may install them; anyone else is told what is skipped.
-DEPS = runc containerd busybox mmdebstrap
-PACKAGES = runc containerd busybox-static mmdebstrap
+# checks in them, mmdebstrap makes the file system of the latter; chromium, driven by chromedriver, shows the
+# pictures of plans. Root on Debian may install them; anyone else is told what is skipped.
+DEPS = runc containerd busybox mmdebstrap chromium chromedriver
+PACKAGES = runc containerd busybox-static mmdebstrap chromium chromium-driver
 deps:
 	@missing=; for p in $(DEPS); do command -v $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -z "$$missing" ]; then \
