@@ -77,7 +77,9 @@ func DecodeInput(line []byte) (Input, error) {
 	case in.Iteration < 1 || in.Attempt < 1:
 		return Input{}, errors.New("contract: input refused: iteration and attempt count from 1")
 	}
-	if err := in.Harness.check(); err != nil {
+	if err := in.Harness.check(); err == nil && in.Harness.Version == "" {
+		return Input{}, errors.New("contract: input refused: harness needs a version")
+	} else if err != nil {
 		return Input{}, fmt.Errorf("contract: input refused: %w", err)
 	}
 	return in, nil
@@ -99,8 +101,8 @@ func checkVersion(line []byte) error {
 }
 
 func (id *Identity) check() error {
-	if id == nil || id.Name == "" || id.Version == "" {
-		return errors.New("harness needs a name and a version")
+	if id == nil || id.Name == "" {
+		return errors.New("harness needs a name")
 	}
 	return nil
 }
@@ -167,8 +169,8 @@ func (u *Usage) check() error {
 }
 
 func checkArtifacts(ids []string) error {
-	if len(ids) == 0 {
-		return errors.New("submitted names no artifact")
+	if ids != nil && len(ids) == 0 {
+		return errors.New("submitted names no artifact: without the key it is whatever the worker left")
 	}
 	seen := make(map[string]bool, len(ids))
 	for _, id := range ids {

@@ -15,7 +15,8 @@ type Input struct {
 	TestStub        bool     `json:"test_stub,omitempty"`
 }
 
-// Identity names who works.
+// Identity names who works. In an event the version is empty where the agent
+// does not tell it; an input has it.
 type Identity struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -42,7 +43,7 @@ type Event struct {
 	ToolName        string    `json:"tool_name,omitempty"` // tool
 	ToolCall        string    `json:"tool_call,omitempty"` // tool: id of the call
 	Usage           *Usage    `json:"usage,omitempty"`     // usage
-	Artifacts       []string  `json:"artifacts,omitempty"` // submitted: ids that the worker says are ready
+	Artifacts       []string  `json:"artifacts,omitempty"` // submitted: ids that the worker says are ready; none: whatever it left
 	Status          string    `json:"status,omitempty"`    // finished
 	Message         string    `json:"message,omitempty"`   // finished, for people
 }

@@ -3,6 +3,8 @@ package pi
 import (
 	"strings"
 	"unicode"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // expansion is what Pi puts before the model for an explicit skill command, to
@@ -15,12 +17,36 @@ func expansion(name, dir string, file []byte) string {
 
 // body is a SKILL.md without its header.
 func body(text string) string {
+	_, rest := header(text)
+	return strings.TrimFunc(rest, space)
+}
+
+// header splits a SKILL.md as Pi does: its header is YAML, "" where there is
+// none.
+func header(text string) (head, rest string) {
 	text = strings.TrimPrefix(text, "\uFEFF")
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 	if strings.HasPrefix(text, "---") {
 		if end := strings.Index(text[3:], "\n---"); end >= 0 {
-			text = text[3+end+len("\n---"):]
+			return text[3 : 3+end], text[3+end+len("\n---"):]
 		}
 	}
-	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '\uFEFF' })
+	return "", text
+}
+
+// space is what JavaScript trims: not quite what Go does.
+func space(r rune) bool {
+	return r == '\uFEFF' || unicode.IsSpace(r) && r != '\u0085'
+}
+
+// description is that of a SKILL.md, where its header can be read.
+func description(file []byte) (string, bool) {
+	head, _ := header(string(file))
+	var h struct {
+		Description string `yaml:"description"`
+	}
+	if yaml.Unmarshal([]byte(head), &h) != nil || h.Description == "" {
+		return "", false
+	}
+	return h.Description, true
 }

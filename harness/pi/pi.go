@@ -13,15 +13,12 @@ import (
 // Name is the adapter's word in a policy.
 const Name = "pi"
 
-// provider is the name of the one provider in the agent's configuration: no
-// built-in one, so that nothing is taken from the environment or merged in.
-const provider = "foundry"
-
 // Places below the scratch folder.
 const (
-	configDir  = "{scratch}/pi"
-	modelsFile = configDir + "/models.json"
-	authFile   = configDir + "/auth.json"
+	configDir    = "{scratch}/pi"
+	modelsFile   = configDir + "/models.json"
+	settingsFile = configDir + "/settings.json"
+	authFile     = configDir + "/auth.json"
 )
 
 // versions that this adapter was tried with.
@@ -72,20 +69,23 @@ func (a Adapter) Lower(req harness.Request) (harness.Lowered, error) {
 	if req.Provider == nil || req.Harness.Model == "" {
 		return harness.Lowered{}, fmt.Errorf("pi: the harness %s reaches a model through a provider: write provider and model", req.Harness.Name)
 	}
-	name, network := provider, plan.NetworkProvider
-	models := []byte("{\"providers\": {}}\n")
+	if err := checkLevel(req.Harness); err != nil {
+		return harness.Lowered{}, err
+	}
+	network, files := plan.NetworkProvider, []plan.File{}
 	if req.Harness.AuthStore != "" {
-		// Its own login is for one of its own providers.
-		name, network = req.Provider.Name, plan.NetworkBridge
+		network = plan.NetworkBridge // past the broker
 	} else {
-		var err error
-		if models, err = modelsOf(req); err != nil {
+		models, err := modelsOf(req)
+		if err != nil {
 			return harness.Lowered{}, err
 		}
+		files = append(files, plan.File{Path: modelsFile, Content: models})
 	}
+	files = append(files, plan.File{Path: settingsFile, Content: settings(req.Harness.Version)})
 	return harness.Lowered{
-		Process: plan.Process{Argv: argv(req, name), Env: environment(), Cwd: "{scratch}", User: "65534:65534"},
-		Files:   []plan.File{{Path: modelsFile, Content: string(models)}},
+		Process: plan.Process{Argv: argv(req), Env: environment(), Cwd: "{scratch}", User: "65534:65534"},
+		Files:   files,
 		Prompt:  harness.Prompt(req, command(req.Skill)),
 		Network: network,
 	}, nil
@@ -102,7 +102,7 @@ func level(h plan.Harness) string {
 	return h.Thinking
 }
 
-func argv(req harness.Request, provider string) []string {
+func argv(req harness.Request) []string {
 	h := req.Harness
 	out := []string{"pi", "--mode", "rpc", "--no-session", "--no-context-files", "--no-extensions", "--no-prompt-templates",
 		"--no-themes", "--no-skills", "--skill", "{skill}"}
@@ -114,7 +114,7 @@ func argv(req harness.Request, provider string) []string {
 	} else {
 		out = append(out, "--tools", strings.Join(h.Tools, ","))
 	}
-	out = append(out, "--provider", provider, "--model", h.Model, "--thinking", level(h), "--offline", "--no-approve")
+	out = append(out, "--provider", providerOf(h), "--model", h.Model, "--thinking", level(h), "--offline", "--no-approve")
 	if h.Version == "1.6.0" { // the first that has it
 		out = append(out, "--no-mcp")
 	}
@@ -130,45 +130,78 @@ func environment() []string {
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"PI_CODING_AGENT_DIR=" + configDir,
 		"PI_OFFLINE=1",
+		"PI_TELEMETRY=0",
 		"TMPDIR={scratch}/tmp",
 		"TZ=UTC",
 	}
 }
 
-// modelsOf is the configuration of the one provider and its one model: the
-// broker, with the prices of the plan as they are written there.
-func modelsOf(req harness.Request) ([]byte, error) {
-	type cost struct {
+// settings are Pi's own defaults where they matter, so that the plan shows them:
+// what fails in passing is tried again, three times. From 1.6.0 on Pi would also
+// ask its provider for nothing but to keep a cache warm, outside every turn.
+func settings(version string) string {
+	retry := "{\n  \"retry\": {\"enabled\": true, \"maxRetries\": 3, \"baseDelayMs\": 2000}"
+	if version == "1.6.0" {
+		retry += ",\n  \"cacheWarming\": \"off\""
+	}
+	return retry + "\n}\n"
+}
+
+// Parts of models.json. A price of the plan is a decimal, and stands there as it
+// is written.
+type (
+	cost struct {
 		Input      json.Number `json:"input"`
 		Output     json.Number `json:"output"`
 		CacheRead  json.Number `json:"cacheRead"`
 		CacheWrite json.Number `json:"cacheWrite"`
+		Tiers      *[]struct{} `json:"tiers,omitempty"`
 	}
-	type model struct {
-		ID        string `json:"id"`
-		Reasoning bool   `json:"reasoning"`
-		MaxTokens int64  `json:"maxTokens"`
-		Cost      cost   `json:"cost"`
+	model struct {
+		ID        string  `json:"id,omitempty"`
+		Reasoning *bool   `json:"reasoning,omitempty"`
+		MaxTokens int64   `json:"maxTokens"`
+		Cost      cost    `json:"cost"`
+		Compat    *compat `json:"compat,omitempty"`
 	}
-	type entry struct {
-		BaseURL string  `json:"baseUrl"`
-		API     string  `json:"api"`
-		APIKey  string  `json:"apiKey"`
-		Models  []model `json:"models"`
+	compat struct {
+		Fallbacks []struct{} `json:"allowedFallbackModels"`
 	}
+	entry struct {
+		BaseURL   string           `json:"baseUrl"`
+		API       string           `json:"api,omitempty"`
+		APIKey    string           `json:"apiKey"`
+		Models    []model          `json:"models,omitempty"`
+		Overrides map[string]model `json:"modelOverrides,omitempty"`
+	}
+)
+
+// modelsOf is the configuration of the one provider and its one model: the
+// broker, and the prices and the bound of the plan. A model that Pi describes
+// itself keeps that description, but for these, and but for other models that
+// its provider may answer with instead.
+func modelsOf(req harness.Request) (string, error) {
 	i := slices.IndexFunc(req.Provider.Models, func(m plan.Model) bool { return m.ID == req.Harness.Model })
 	if i < 0 {
-		return nil, fmt.Errorf("pi: the provider %s has no model %q", req.Provider.Name, req.Harness.Model)
+		return "", fmt.Errorf("pi: the provider %s has no model %q", req.Provider.Name, req.Harness.Model)
 	}
 	m := req.Provider.Models[i]
 	p := m.Price
-	encoded, err := json.MarshalIndent(map[string]map[string]entry{"providers": {provider: {
-		BaseURL: "{broker.url}", API: req.Provider.API, APIKey: "{broker.token}",
-		Models: []model{{ID: m.ID, Reasoning: level(req.Harness) != "off", MaxTokens: m.MaxOutput,
-			Cost: cost{json.Number(p.Input), json.Number(p.Output), json.Number(p.CacheRead), json.Number(p.CacheWrite)}}},
-	}}}, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("pi: the configuration of the model %s: %w", m.ID, err)
+	out := model{MaxTokens: m.MaxOutput, Cost: cost{Input: json.Number(p.Input), Output: json.Number(p.Output),
+		CacheRead: json.Number(p.CacheRead), CacheWrite: json.Number(p.CacheWrite)}}
+	e := entry{BaseURL: "{broker.url}", APIKey: "{broker.token}"}
+	name := providerOf(req.Harness)
+	if name == builtin {
+		out.Cost.Tiers, out.Compat = &[]struct{}{}, &compat{Fallbacks: []struct{}{}}
+		e.Overrides = map[string]model{m.ID: out}
+	} else {
+		thinks := level(req.Harness) != "off"
+		out.ID, out.Reasoning = m.ID, &thinks
+		e.API, e.Models = req.Provider.API, []model{out}
 	}
-	return append(encoded, '\n'), nil
+	encoded, err := json.MarshalIndent(map[string]map[string]entry{"providers": {name: e}}, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("pi: the configuration of the model %s: %w", m.ID, err)
+	}
+	return string(encoded) + "\n", nil
 }

@@ -1,6 +1,7 @@
 package pi
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -60,10 +61,31 @@ func TestLower(t *testing.T) {
 	if err != nil || low.Network != plan.NetworkBridge || strings.Contains(low.Files[0].Content, "broker") || !strings.Contains(strings.Join(low.Process.Argv, " "), "--provider lab") {
 		t.Errorf("with a login of its own: %+v, %v", low, err)
 	}
+	known := request()
+	known.Harness.Model, known.Harness.Thinking, known.Provider.Models[0].ID = "claude-opus-4-6", "max", "claude-opus-4-6"
+	low, err = Adapter{}.Lower(known)
+	if err != nil || !strings.Contains(strings.Join(low.Process.Argv, " "), "--provider anthropic --model claude-opus-4-6 --thinking max") {
+		t.Errorf("a model of Pi's own: %v, %v", low.Process.Argv, err)
+	}
+	var file struct {
+		Providers map[string]struct {
+			Overrides map[string]json.RawMessage `json:"modelOverrides"`
+			Models    []any                      `json:"models"`
+		} `json:"providers"`
+	}
+	if err := json.Unmarshal([]byte(low.Files[0].Content), &file); err != nil {
+		t.Fatal(err)
+	}
+	if got := file.Providers["anthropic"]; len(got.Models) > 0 || !strings.Contains(string(got.Overrides["claude-opus-4-6"]), `"allowedFallbackModels": []`) {
+		t.Errorf("its configuration: %s", low.Files[0].Content)
+	}
 	for name, change := range map[string]func(*harness.Request){
-		"version":  func(r *harness.Request) { r.Harness.Version = "1.6.1" },
-		"provider": func(r *harness.Request) { r.Provider = nil },
-		"model":    func(r *harness.Request) { r.Harness.Model = "n" },
+		"no such level":  func(r *harness.Request) { r.Harness.Thinking = "xhigh" },
+		"level of Pi's":  func(r *harness.Request) { *r = known; r.Harness.Thinking = "xhigh" },
+		"not to be kept": func(r *harness.Request) { *r = known; r.Harness.Model, r.Harness.Thinking = "claude-fable-5", "" },
+		"version":        func(r *harness.Request) { r.Harness.Version = "1.6.1" },
+		"provider":       func(r *harness.Request) { r.Provider = nil },
+		"model":          func(r *harness.Request) { r.Harness.Model = "n" },
 	} {
 		r := request()
 		change(&r)
@@ -96,13 +118,13 @@ func play(s harness.Session, lines ...string) (events []contract.Event, wrote st
 
 const (
 	state    = `{"id":"foundry-state","type":"response","command":"get_state","success":true,"data":{"model":{"id":"m","provider":"foundry"},"thinkingLevel":"low","messageCount":0}}`
-	commands = `{"id":"foundry-commands","type":"response","command":"get_commands","success":true,"data":{"commands":[{"name":"llama","source":"extension","sourceInfo":{"path":"<inline:llama.cpp>"}},{"name":"skill:hello","source":"skill","sourceInfo":{"path":"/skills/hello/SKILL.md"}}]}}`
+	commands = `{"id":"foundry-commands","type":"response","command":"get_commands","success":true,"data":{"commands":[{"name":"llama","source":"extension","sourceInfo":{"path":"<inline:llama.cpp>"}},{"name":"skill:hello","description":"Says hello.","source":"skill","sourceInfo":{"path":"/skills/hello/SKILL.md"}}]}}`
 	models   = `{"id":"foundry-models","type":"response","command":"get_available_models","success":true,"data":{"models":[{"id":"m","provider":"foundry"}]}}`
 )
 
 func config() harness.SessionConfig {
 	return harness.SessionConfig{Harness: request().Harness, Node: "hello", Iteration: 1, Attempt: 1, Prompt: "/skill:hello go",
-		Skill: "hello", SkillDir: "/skills/hello", SkillFile: []byte("---\nname: hello\n---\n\nBody.\n"), SubmitAttempts: 1}
+		Skill: "hello", SkillDir: "/skills/hello", SkillFile: []byte("---\nname: hello\ndescription: Says\n  hello.\n---\n\nBody.\n"), SubmitAttempts: 1}
 }
 
 // The prompt is sent only when Pi is what the plan asks for.
@@ -112,10 +134,12 @@ func TestMismatch(t *testing.T) {
 		"no model":         {`"model":{"id":"m","provider":"foundry"},"thinking`, `"thinking`, "no model is selected"},
 		"thinking off":     {`"low"`, `"off"`, `level of thinking is "off"`},
 		"a conversation":   {`"messageCount":0`, `"messageCount":3`, "3 messages"},
-		"no skill":         {`,{"name":"skill:hello","source":"skill","sourceInfo":{"path":"/skills/hello/SKILL.md"}}`, ``, "the skill hello is not there"},
+		"no skill":         {`,{"name":"skill:hello","description":"Says hello.","source":"skill","sourceInfo":{"path":"/skills/hello/SKILL.md"}}`, ``, "the skill hello is not there"},
 		"another skill":    {`{"name":"llama"`, `{"name":"skill:more","source":"skill","sourceInfo":{"path":"/x"}},{"name":"llama"`, `it has the skill "skill:more"`},
 		"another place":    {`/skills/hello/SKILL.md`, `/home/x/SKILL.md`, `comes from "/home/x/SKILL.md"`},
 		"an extension":     {`<inline:llama.cpp>`, `/home/x/ext.ts`, `it has the extension "llama"`},
+		"half a text":      {`Says hello.`, `Says`, "not the bundle's: it has 4 of 11 bytes"},
+		"another version":  {`{"name":"llama","source":"extension","sourceInfo":{"path":"<inline:llama.cpp>"}},`, ``, "not the version 0.84.4"},
 		"a failed command": {`"command":"get_state","success":true`, `"command":"get_state","success":false,"error":"no"`, "get_state failed: no"},
 		"no such model":    {`{"models":[{"id":"m"`, `{"models":[{"id":"n"`, `"m" is not available`},
 	} {
@@ -174,6 +198,7 @@ func TestEndings(t *testing.T) {
 		"refused":      {`"error","errorMessage":"401 {}"`, ``, false, contract.Errored, harness.ProviderRefused},
 		"overloaded":   {`"error","errorMessage":"529 {}"`, ``, false, contract.Errored, harness.ProviderUnreachable},
 		"connection":   {`"error","errorMessage":"Connection error."`, ``, false, contract.Errored, harness.ProviderUnreachable},
+		"its fault":    {`"error","errorMessage":"400 {}"`, ``, false, contract.Errored, ""},
 		"its own":      {`"error","errorMessage":"it broke"`, ``, false, contract.Errored, ""},
 		"tool use":     {`"toolUse"`, ``, false, contract.Errored, ""},
 		"aborted":      {`"aborted"`, ``, false, contract.Aborted, ""},
@@ -196,9 +221,62 @@ func TestEndings(t *testing.T) {
 	}
 	s := Adapter{}.Session(config())
 	play(s, state, commands, models)
-	events, _ := s.Line([]byte(`{"id":"foundry-prompt","type":"response","command":"prompt","success":false,"error":"no key"}`))
-	if len(events) != 1 || events[0].Status != contract.Errored || !strings.Contains(events[0].Message, "no key") {
+	refused := []byte(`{"id":"foundry-prompt","type":"response","command":"prompt","success":false,"error":"no key"}`)
+	if events, _ := s.Line(refused); len(events) != 0 || !strings.Contains(s.(harness.Verifier).Mismatch(), "no key") || !s.CloseInput() {
+		t.Errorf("%+v, %q", events, s.(harness.Verifier).Mismatch())
+	}
+	s = Adapter{}.Session(config())
+	play(s, state, commands, models, `{"type":"turn_start"}`)
+	if events, _ := s.Line(refused); len(events) != 1 || events[0].Status != contract.Errored || !strings.Contains(events[0].Message, "no key") {
 		t.Errorf("%+v", events)
+	}
+}
+
+// What was spent is told as soon as it is known, and once for each message; a
+// message that failed later keeps what it was said to have spent.
+func TestUsage(t *testing.T) {
+	start := func(role string) string {
+		return `{"type":"message_start","message":{"role":"` + role + `","usage":{"input":100,"output":1}}}`
+	}
+	update := `{"type":"message_update","usage":{"input":100,"output":20},"assistantMessageEvent":{}}`
+	for name, c := range map[string]struct {
+		lines    []string
+		events   int
+		in, out  int64
+		messages int64
+		broken   bool
+	}{
+		"in the middle":     {[]string{start("assistant"), update, update}, 2, 100, 20, 1, false},
+		"a user's":          {[]string{start("user")}, 0, 0, 0, 0, false},
+		"failed":            {[]string{start("assistant"), `{"type":"message_end","message":{"role":"assistant","usage":{},"stopReason":"error"}}`}, 1, 100, 1, 1, false},
+		"two":               {[]string{start("assistant"), update, `{"type":"message_end","message":{"role":"assistant","usage":{"input":100,"output":20},"stopReason":"stop"}}`, start("assistant")}, 3, 200, 21, 2, false},
+		"no beginning":      {[]string{`{"type":"message_end","message":{"role":"assistant","usage":{"input":7},"stopReason":"stop"}}`}, 1, 7, 0, 1, false},
+		"a compaction":      {[]string{`{"type":"compaction_end","result":{"usage":{"input":50,"output":5}}}`, `{"type":"compaction_end","aborted":true}`}, 1, 50, 5, 1, false},
+		"below zero":        {[]string{`{"type":"message_end","message":{"role":"assistant","usage":{"input":-1},"stopReason":"stop"}}`}, 0, 0, 0, 0, true},
+		"too many":          {[]string{`{"type":"message_end","message":{"role":"assistant","usage":{"input":1000000000001},"stopReason":"stop"}}`}, 0, 0, 0, 0, true},
+		"no number":         {[]string{`{"type":"message_end","message":{"role":"assistant","usage":{"input":"x"}}}`}, 0, 0, 0, 0, true},
+		"no name":           {[]string{`{"type":"tool_execution_start","toolCallId":"c"}`}, 0, 0, 0, 0, true},
+		"not looked at":     {[]string{`{"type":"turn_end","message":7}`}, 0, 0, 0, 0, false},
+		"outside a message": {[]string{update}, 0, 0, 0, 0, false},
+	} {
+		s := Adapter{}.Session(config())
+		play(s, state, commands, models)
+		var checker contract.Checker
+		checker.Add(contract.Event{Type: contract.Started})
+		n := 0
+		for _, l := range c.lines {
+			events, _ := s.Line([]byte(l))
+			for _, ev := range events {
+				n++
+				if err := checker.Add(ev); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+		u := checker.Usage()
+		if n != c.events || u.Input != c.in || u.Output != c.out || u.Messages != c.messages || (s.Violation() != "") != c.broken {
+			t.Errorf("%s: %d events, %+v, violation %q", name, n, u, s.Violation())
+		}
 	}
 }
 

@@ -40,6 +40,9 @@ type session struct {
 	aborting bool
 	turns    int64
 	messages int64
+	open     bool   // a message of the assistant is under way
+	counted  tokens // what was said of it last
+	compacts int64
 	submits  int64
 	stop     string // of the last assistant message
 	problem  string // its error
@@ -92,6 +95,10 @@ type message struct {
 	Call    string          `json:"toolCallId"`
 	Tool    string          `json:"toolName"`
 	Aborted bool            `json:"aborted"`
+	Usage   *tokens         `json:"usage"`
+	Result  *struct {
+		Usage *tokens `json:"usage"`
+	} `json:"result"` // of a compaction; a tool's is not looked at
 }
 
 // turn is a message of the conversation.
@@ -101,7 +108,6 @@ type turn struct {
 	Usage      *tokens         `json:"usage"`
 	StopReason string          `json:"stopReason"`
 	Error      string          `json:"errorMessage"`
-	Response   string          `json:"responseId"`
 }
 
 type tokens struct {
@@ -111,13 +117,28 @@ type tokens struct {
 	CacheWrite int64 `json:"cacheWrite"`
 }
 
-// Line implements harness.Session.
+// read are the types of line that are looked at.
+var read = []string{"response", "turn_start", "tool_execution_start", "message_start", "message_update", "message_end", "compaction_end", "agent_settled"}
+
+// Line implements harness.Session. A line of a type that is looked at, and that
+// has another form than Pi gives it, breaks the contract: it may be the one that
+// tells what was spent.
 func (s *session) Line(data []byte) ([]contract.Event, []byte) {
-	var m message
-	if json.Unmarshal(data, &m) != nil || m.Type == "" {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(data, &head) != nil || head.Type == "" {
 		if len(data) > 0 {
 			s.noise++
 		}
+		return nil, nil
+	}
+	if !slices.Contains(read, head.Type) {
+		return nil, nil
+	}
+	var m message
+	if err := json.Unmarshal(data, &m); err != nil {
+		s.broken(fmt.Sprintf("a line of type %s cannot be read: %v", head.Type, err))
 		return nil, nil
 	}
 	switch m.Type {
@@ -127,9 +148,23 @@ func (s *session) Line(data []byte) ([]contract.Event, []byte) {
 		s.turns++
 		return s.say(contract.Event{Type: contract.Turn, Turn: s.turns}), nil
 	case "tool_execution_start":
+		if m.Tool == "" || m.Call == "" {
+			s.broken("a call of a tool has no name or no id")
+			return nil, nil
+		}
 		return s.say(contract.Event{Type: contract.Tool, ToolName: m.Tool, ToolCall: m.Call}), nil
+	case "message_start":
+		return s.began(m.Message), nil
+	case "message_update":
+		return s.count(m.Usage), nil
 	case "message_end":
 		return s.ended(m.Message), nil
+	case "compaction_end":
+		if m.Result == nil {
+			return nil, nil // it failed, and does not tell what it spent
+		}
+		s.compacts++
+		return s.usage(fmt.Sprintf("compaction-%d", s.compacts), m.Result.Usage), nil
 	case "agent_settled":
 		return s.settled(m.Aborted), nil
 	}
@@ -188,7 +223,12 @@ func (s *session) response(m *message) ([]contract.Event, []byte) {
 		s.started = true
 		return []contract.Event{{ProtocolVersion: contract.ProtocolVersion, Type: contract.Started, Harness: s.identity()}}, s.prompt(s.cfg.Prompt)
 	case askPrompt:
-		if !ok && s.started && !s.finished {
+		switch {
+		case ok || !s.started || s.finished:
+		case s.turns == 0: // such as without a key
+			s.differs("it does not take the prompt: %s", m.Error)
+			s.silent = true
+		default:
 			return s.finish(contract.Errored, "the prompt was refused: "+m.Error), nil
 		}
 	}
@@ -223,13 +263,9 @@ func (s *session) checkState(data json.RawMessage) {
 		s.differs("no model is selected; the plan has %q", want.Model)
 		return
 	}
-	name := provider
-	if want.AuthStore != "" {
-		name = want.Provider
-	}
 	s.model = state.Model.ID
 	switch {
-	case state.Model.ID != want.Model || state.Model.Provider != name:
+	case state.Model.ID != want.Model || state.Model.Provider != providerOf(want):
 		s.differs("the model %q of %q is selected; the plan has %q", state.Model.ID, state.Model.Provider, want.Model)
 	case state.Thinking != level(want):
 		s.differs("the level of thinking is %q; the plan has %q", state.Thinking, level(want))
@@ -238,14 +274,19 @@ func (s *session) checkState(data json.RawMessage) {
 	}
 }
 
-// checkCommands requires the plan's skills and no others, and nothing else that
-// was found on the way.
+// bringsItself are the commands that a version has of itself. It does not tell
+// its number over this protocol: this is how another version shows.
+var bringsItself = map[string][]string{"0.84.4": {"llama"}}
+
+// checkCommands requires the plan's skills and no others, the plan's one with
+// its whole description, and nothing else that was found on the way.
 func (s *session) checkCommands(data json.RawMessage) {
 	var list struct {
 		Commands []struct {
-			Name   string `json:"name"`
-			Source string `json:"source"`
-			Info   struct {
+			Name        string `json:"name"`
+			Description string `json:"description"`
+			Source      string `json:"source"`
+			Info        struct {
 				Path string `json:"path"`
 			} `json:"sourceInfo"`
 		} `json:"commands"`
@@ -254,24 +295,36 @@ func (s *session) checkCommands(data json.RawMessage) {
 		s.differs("its list of commands cannot be read")
 		return
 	}
-	want := map[string]bool{}
-	for _, name := range append([]string{s.cfg.Skill}, s.cfg.NestedSkills...) {
+	own := "skill:" + s.cfg.Skill
+	want := map[string]bool{own: true}
+	for _, name := range s.cfg.NestedSkills {
 		want["skill:"+name] = true
 	}
+	for _, name := range bringsItself[s.cfg.Harness.Version] {
+		want[name] = true
+	}
 	for _, c := range list.Commands {
-		switch {
-		case c.Source == "skill" && want[c.Name]:
-			if c.Name == "skill:"+s.cfg.Skill && path.Clean(c.Info.Path) != path.Join(s.cfg.SkillDir, "SKILL.md") {
-				s.differs("the skill %q comes from %q, not from %q", s.cfg.Skill, c.Info.Path, s.cfg.SkillDir)
-			}
-			delete(want, c.Name)
-		case c.Source == "extension" && strings.HasPrefix(c.Info.Path, "<inline:"): // of the program itself
-		default:
+		inline := c.Source == "extension" && strings.HasPrefix(c.Info.Path, "<inline:")
+		if !want[c.Name] || c.Source != "skill" && !inline {
 			s.differs("it has the %s %q, which is not in the plan", c.Source, c.Name)
+		}
+		delete(want, c.Name)
+		if c.Name != own {
+			continue
+		}
+		if path.Clean(c.Info.Path) != path.Join(s.cfg.SkillDir, "SKILL.md") {
+			s.differs("the skill %q comes from %q, not from %q", s.cfg.Skill, c.Info.Path, s.cfg.SkillDir)
+		}
+		if whole, ok := description(s.cfg.SkillFile); ok && !slices.Equal(strings.Fields(whole), strings.Fields(c.Description)) {
+			s.differs("the description of the skill %q is not the bundle's: it has %d of %d bytes", s.cfg.Skill, len(c.Description), len(whole))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		s.differs("the %s is not there", strings.Replace(name, "skill:", "skill ", 1))
+		if skill, ok := strings.CutPrefix(name, "skill:"); ok {
+			s.differs("the skill %s is not there", skill)
+		} else {
+			s.differs("it is not the version %s: that one has the command %s", s.cfg.Harness.Version, name)
+		}
 	}
 }
 
@@ -287,11 +340,22 @@ func (s *session) checkModels(data json.RawMessage) {
 		return
 	}
 	for _, m := range list.Models {
-		if m.ID == s.cfg.Harness.Model {
+		if m.ID == s.cfg.Harness.Model && m.Provider == providerOf(s.cfg.Harness) {
 			return
 		}
 	}
 	s.differs("the model %q is not available", s.cfg.Harness.Model)
+}
+
+// began takes the beginning of a message. Each is one request to the provider,
+// a repeated one too.
+func (s *session) began(m *turn) []contract.Event {
+	if m == nil || m.Role != "assistant" {
+		return nil
+	}
+	s.open, s.counted = true, tokens{}
+	s.messages++
+	return s.count(m.Usage)
 }
 
 // ended takes a finished message of the conversation.
@@ -303,18 +367,44 @@ func (s *session) ended(m *turn) []contract.Event {
 	case "user":
 		s.witness(m.Content)
 	case "assistant":
-		s.stop, s.problem = m.StopReason, m.Error
-		s.messages++
-		if u := m.Usage; u != nil && *u != (tokens{}) { // a failed call shows zeros, which nobody counted
-			id := m.Response
-			if id == "" {
-				id = fmt.Sprintf("message-%d", s.messages)
-			}
-			return s.say(contract.Event{Type: contract.UsageType, Usage: &contract.Usage{Message: id,
-				Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}})
+		if !s.open {
+			s.began(&turn{Role: m.Role})
 		}
+		s.stop, s.problem = m.StopReason, m.Error
+		out := s.count(m.Usage)
+		s.open = false
+		return out
 	}
 	return nil
+}
+
+// count passes on what the message under way has spent so far, when it says
+// something new. The ids are the session's own: those of a provider may be
+// twice the same.
+func (s *session) count(u *tokens) []contract.Event {
+	if !s.open || u == nil || *u == s.counted {
+		return nil
+	}
+	out := s.usage(fmt.Sprintf("message-%d", s.messages), u)
+	if len(out) > 0 {
+		s.counted = *u
+	}
+	return out
+}
+
+// usage is an event of it. A failed call shows zeros, which nobody counted.
+func (s *session) usage(id string, u *tokens) []contract.Event {
+	if u == nil || *u == (tokens{}) {
+		return nil
+	}
+	for _, n := range []int64{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
+		if n < 0 || n > contract.MaxCount {
+			s.broken(fmt.Sprintf("a message has %d tokens", n))
+			return nil
+		}
+	}
+	return s.say(contract.Event{Type: contract.UsageType, Usage: &contract.Usage{Message: id,
+		Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}})
 }
 
 // witness looks for the activation in what the user is shown to have said.
@@ -419,8 +509,10 @@ func (s *session) ProviderFailure() string {
 	switch {
 	case status == 429 || status == 408 || status >= 500:
 		return harness.ProviderUnreachable
-	case status >= 400:
+	case slices.Contains([]int{401, 402, 403, 404}, status):
 		return harness.ProviderRefused
+	case status != 0:
+		return "" // the request was at fault
 	}
 	for _, word := range []string{"Connection error", "fetch failed", "terminated", "overloaded", "socket"} {
 		if strings.Contains(s.problem, word) {
