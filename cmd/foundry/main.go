@@ -106,18 +106,18 @@ func (a *app) root() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(a.planCommand(), a.showCommand(), a.graphCommand(), a.validateCommand(), a.applyCommand(), a.explainCommand(), a.runsCommand(), a.imageCommand(), a.doctorCommand(), a.cleanCommand())
+	root.AddCommand(a.planCommand(), a.showCommand(), a.graphCommand(), a.fmtCommand(), a.validateCommand(), a.applyCommand(), a.explainCommand(), a.runsCommand(), a.imageCommand(), a.doctorCommand(), a.cleanCommand())
 	return root
 }
 
-// terraformFlags accepts Terraform's spelling of two flags: -var and -var-file.
+// terraformFlags accepts Terraform's spelling of three flags: -var, -var-file and -check.
 func terraformFlags(args []string) []string {
 	out := make([]string, 0, len(args))
 	for i, arg := range args {
 		if arg == "--" {
 			return append(out, args[i:]...)
 		}
-		for _, name := range []string{"-var", "-var-file"} {
+		for _, name := range []string{"-var", "-var-file", "-check"} {
 			if arg == name || strings.HasPrefix(arg, name+"=") {
 				arg = "-" + arg
 				break
