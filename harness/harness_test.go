@@ -55,6 +55,7 @@ func request() harness.Request {
 			{Artifact: "summary", Filename: "summary.json", Kind: plan.KindJSON, Schema: "schema:summary", Required: plan.RequiredAlways},
 			{Artifact: "final", Filename: "final.yml", Kind: plan.KindYAML, Required: plan.RequiredAtEnd},
 			{Artifact: "notes", Filename: "notes.md", Kind: plan.KindMarkdown, Required: plan.Optional},
+			{Artifact: "origin", Filename: "origin.yml", Kind: plan.KindProvenance, Required: plan.RequiredAlways},
 		},
 		Task: "\n  Summarize {in:source} for ${HOME}.\n",
 	}
@@ -63,6 +64,23 @@ func request() harness.Request {
 func TestPrompt(t *testing.T) {
 	golden(t, "prompt.txt", harness.Prompt(request(), "/skill:summarize"))
 	golden(t, "prompt-bare.txt", harness.Prompt(harness.Request{Node: "n", Skill: "s"}, "$s"))
+}
+
+// What a worker must repeat is what its skill's provenance says, or the digest of
+// the bundle that it has.
+func TestCastArtifactSHA(t *testing.T) {
+	bundle := request().SkillBundle
+	if got := harness.CastArtifactSHA(bundle); got != strings.Repeat("e", 64) {
+		t.Error(got)
+	}
+	bundle.Mold.CastBundleSHA256 = ""
+	if got := harness.CastArtifactSHA(bundle); got != strings.Repeat("a", 64) {
+		t.Error(got)
+	}
+	bundle.Mold = nil
+	if got := harness.CastArtifactSHA(bundle); got != strings.Repeat("a", 64) || harness.CastArtifactSHA(nil) != "" {
+		t.Error(got)
+	}
 }
 
 func TestPromptKeepsSkillTextOnItsLine(t *testing.T) {
@@ -78,7 +96,7 @@ func TestPromptKeepsSkillTextOnItsLine(t *testing.T) {
 // Every token of the prompt is one that the runtime has a value for.
 func TestPromptTokens(t *testing.T) {
 	got := strings.Join(plan.TokensIn(harness.Prompt(request(), "/skill:summarize")), " ")
-	if want := "skill skill:helper in:source in:brief in:ledger out out out out in:source"; got != want {
+	if want := "skill skill:helper in:source in:brief in:ledger out out out out out in:source"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }

@@ -34,7 +34,7 @@ func Prompt(req Request, activation string) string {
 	}
 	b.WriteString("\nOutputs (write these files and nothing else below {out}):\n")
 	for _, out := range req.Outputs {
-		fmt.Fprintf(&b, "- %s\n", outputLine(out))
+		fmt.Fprintf(&b, "- %s\n", outputLine(out, req.SkillBundle))
 	}
 	if len(req.Outputs) == 0 {
 		b.WriteString("- none\n")
@@ -79,7 +79,21 @@ func inputLine(in plan.NodeInput) string {
 	return line
 }
 
-func outputLine(out plan.NodeOutput) string {
+// CastArtifactSHA is what the generated.cast_artifact_sha of an artifact of kind
+// galaxy-tool-provenance must be, 64 hex digits: the hash that the bundle's
+// provenance gives itself, else the digest of the frozen bundle. "" without a
+// bundle.
+func CastArtifactSHA(bundle *plan.Bundle) string {
+	switch {
+	case bundle == nil:
+		return ""
+	case bundle.Mold != nil && bundle.Mold.CastBundleSHA256 != "":
+		return bundle.Mold.CastBundleSHA256
+	}
+	return strings.TrimPrefix(bundle.Digest, "sha256:")
+}
+
+func outputLine(out plan.NodeOutput, skill *plan.Bundle) string {
 	when := oneLine(out.Required)
 	switch out.Required {
 	case plan.RequiredAlways:
@@ -88,6 +102,9 @@ func outputLine(out plan.NodeOutput) string {
 		when = "required by the last iteration of the loop"
 	case plan.Optional:
 		when = "optional"
+	}
+	if sha := CastArtifactSHA(skill); out.Kind == plan.KindProvenance && sha != "" {
+		when += "; its generated.cast_artifact_sha is " + oneLine(sha)
 	}
 	return fmt.Sprintf("%s (%s%s): {out}/%s (%s)", out.Artifact, out.Kind, schemaWords(out.Schema), oneLine(out.Filename), when)
 }
