@@ -28,7 +28,27 @@ func Encode(ev Event) []byte { return encodeLine(ev) }
 // EncodeInput writes in as one line with its line end. It does not validate.
 func EncodeInput(in Input) []byte { return encodeLine(in) }
 
-// encodeLine cannot fail: both types hold strings, integers and slices of them.
+// EncodeAnswer writes a as one line with its line end. It does not validate.
+func EncodeAnswer(a Answer) []byte {
+	if a.Problems == nil {
+		a.Problems = []string{}
+	}
+	return encodeLine(a)
+}
+
+// DecodeAnswer reads the answer to a submission, as strictly as DecodeEvent.
+func DecodeAnswer(line []byte) (Answer, error) {
+	if err := checkVersion(line); err != nil {
+		return Answer{}, err
+	}
+	var a Answer
+	if err := DecodeStrict(line, &a); err != nil {
+		return Answer{}, fmt.Errorf("contract: answer refused: %w", err)
+	}
+	return a, nil
+}
+
+// encodeLine cannot fail: the types hold strings, integers and slices of them.
 func encodeLine(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

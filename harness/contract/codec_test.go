@@ -2,6 +2,7 @@ package contract
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -145,4 +146,21 @@ func FuzzDecodeEvent(f *testing.F) {
 			t.Fatalf("%q: %v, then %v, %v", line, ev, again, err)
 		}
 	})
+}
+
+func TestAnswer(t *testing.T) {
+	for _, a := range []Answer{{ProtocolVersion: 2, Problems: []string{}}, {ProtocolVersion: 2, Problems: []string{"/a: type", "b"}}} {
+		got, err := DecodeAnswer(EncodeAnswer(a))
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(a) {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	if got := string(EncodeAnswer(Answer{ProtocolVersion: 2})); got != "{\"protocol_version\":2,\"problems\":[]}\n" {
+		t.Error(got)
+	}
+	for _, line := range []string{"", "{}", `{"protocol_version":2}`, `{"protocol_version":1,"problems":[]}`, `{"protocol_version":2,"problems":[],"more":1}`, `{"protocol_version":2,"problems":"x"}`} {
+		if _, err := DecodeAnswer([]byte(line)); err == nil {
+			t.Errorf("%s is accepted", line)
+		}
+	}
 }

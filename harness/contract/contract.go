@@ -3,7 +3,7 @@ package contract
 // ProtocolVersion is the only version that is spoken. Another one is refused.
 const ProtocolVersion = 2
 
-// Input is the first and only line on a worker's standard input.
+// Input is the first line on a worker's standard input.
 type Input struct {
 	ProtocolVersion int      `json:"protocol_version"`
 	Agent           string   `json:"agent"` // name of the adapter
@@ -13,6 +13,14 @@ type Input struct {
 	Attempt         int64    `json:"attempt"`   // from 1
 	Prompt          string   `json:"prompt"`
 	TestStub        bool     `json:"test_stub,omitempty"`
+}
+
+// Answer is what a worker reads after it submitted, where it may submit more
+// than once. The input ends instead when nobody answers any more: what was left
+// is then judged as it stands.
+type Answer struct {
+	ProtocolVersion int      `json:"protocol_version"`
+	Problems        []string `json:"problems"` // each a pointer and a rule; none: it is accepted
 }
 
 // Identity names who works. In an event the version is empty where the agent

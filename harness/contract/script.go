@@ -38,6 +38,7 @@ type Step struct {
 	Symlink *Symlink `json:"symlink,omitempty"`
 	SleepMS *int64   `json:"sleep_ms,omitempty"` // milliseconds, at most one day
 	Emit    *Emit    `json:"emit,omitempty"`
+	Submit  *Submit  `json:"submit,omitempty"`
 	Stdout  *Text    `json:"stdout,omitempty"`
 	Stderr  *Text    `json:"stderr,omitempty"`
 	Finish  *Finish  `json:"finish,omitempty"`
@@ -114,6 +115,18 @@ func (e Emit) Event() Event {
 		ProtocolVersion: ProtocolVersion, Type: e.Type, Turn: e.Turn,
 		ToolName: e.ToolName, ToolCall: e.ToolCall, Usage: e.Usage, Artifacts: e.Artifacts,
 	}
+}
+
+// Submit writes the submitted event and waits for the answer. The steps after it
+// mend what was wrong: they are left out when it is accepted, or when nobody
+// answers.
+type Submit struct {
+	Artifacts []string `json:"artifacts,omitempty"`
+}
+
+// Event is the event that the worker writes.
+func (s Submit) Event() Event {
+	return Event{ProtocolVersion: ProtocolVersion, Type: Submitted, Artifacts: s.Artifacts}
 }
 
 // Text is written as it stands, without a line end; Times repeats it.
@@ -222,6 +235,7 @@ func (s Step) check() error {
 			return checkRange("sleep_ms", *s.SleepMS, 0, (24 * time.Hour).Milliseconds())
 		}},
 		{s.Emit != nil, func() error { return s.Emit.check() }},
+		{s.Submit != nil, func() error { return s.Submit.Event().check() }},
 		{s.Stdout != nil, func() error { return checkTimes(s.Stdout.Times) }},
 		{s.Stderr != nil, func() error { return checkTimes(s.Stderr.Times) }},
 		{s.Finish != nil, func() error { return s.Finish.check() }},

@@ -82,7 +82,7 @@ func TestDriveHoldsADialogue(t *testing.T) {
 		}
 		heard <- strings.Join(got, ", ")
 	}()
-	res, err := Drive(&echo{}, Agent{Stdin: inW, Stdout: outR, Wait: func() int { return 7 }})
+	res, err := Drive(&echo{}, Agent{Stdin: inW, Stdout: outR, Wait: func() int { return 7 }}, Options{})
 	if err != nil || res.Exit != 7 || res.Noise != 3 || res.Status != contract.NoStatus || string(res.Raw) != "one\ntwo\nend" {
 		t.Errorf("%+v, %v", res, err)
 	}

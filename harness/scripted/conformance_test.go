@@ -79,7 +79,7 @@ func lower(t *testing.T, script string) harness.Lowered {
 
 // start plays the runtime: it writes the files, expands the tokens and starts
 // the process with its own environment alone.
-func start(t *testing.T, p place, low harness.Lowered, extraEnv ...string) (harnesstest.Agent, *bytes.Buffer) {
+func start(t *testing.T, p place, low harness.Lowered, extraEnv ...string) harnesstest.Agent {
 	t.Helper()
 	for _, f := range low.Files {
 		if err := os.WriteFile(p.expand(t, f.Path), []byte(p.expand(t, f.Content)), 0o644); err != nil {
@@ -96,32 +96,9 @@ func start(t *testing.T, p place, low harness.Lowered, extraEnv ...string) (harn
 		cmd.Env = append(cmd.Env, p.expand(t, e))
 	}
 	cmd.Dir = p.expand(t, low.Process.Cwd)
-	return startCmd(t, cmd)
-}
-
-func startCmd(t *testing.T, cmd *exec.Cmd) (harnesstest.Agent, *bytes.Buffer) {
-	t.Helper()
-	stderr := new(bytes.Buffer)
-	cmd.Stderr = stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has ended, unless the test failed
-		_ = cmd.Wait()
-	})
-	return harnesstest.Agent{Stdin: stdin, Stdout: stdout, Wait: func() int {
-		_ = cmd.Wait()
-		return cmd.ProcessState.ExitCode()
-	}}, stderr
+	agent := harnesstest.Start(t, cmd)
+	agent.Out = p.out
+	return agent
 }
 
 // behaviours are the scripts of the conformance suite.
@@ -136,6 +113,19 @@ var behaviours = map[harnesstest.Behaviour]string{
 	harnesstest.Silent:   `{"emit":{"type":"turn","turn":1}},{"exit":{"code":0}}`,
 	harnesstest.LongLine: usage("m1", 100) + `,{"stdout":{"text":"x","times":2097152}},{"stdout":{"text":"\n"}},
 		{"stdout":{"text":"y","times":20971520}},{"stdout":{"text":"\n"}},` + usage("m2", 200),
+	harnesstest.Long:    `{"stdout":{"text":"z","times":65536}},{"stdout":{"text":"\n"}}`,
+	harnesstest.Busy:    busy(),
+	harnesstest.Hangs:   `{"emit":{"type":"tool","tool_name":"sleep","tool_call":"c1"}},{"sleep_ms":60000}`,
+	harnesstest.Submits: strings.Repeat(`{"submit":{"artifacts":["summary"]}},`, 3) + `{"submit":{}}`,
+	harnesstest.Writes:  `{"write":{"path":"written.txt","content":"one\ntwo\n"}},{"write":{"path":"written.txt","content":"one\nthree\n"}}`,
+}
+
+func busy() string {
+	var steps []string
+	for i := range harnesstest.BusyTurns {
+		steps = append(steps, fmt.Sprintf(`{"emit":{"type":"turn","turn":%d}},{"emit":{"type":"tool","tool_name":"write","tool_call":"c%d"}}`, i+1, i+1))
+	}
+	return strings.Join(steps, ",")
 }
 
 func usage(id string, output int) string {
@@ -149,12 +139,18 @@ func TestConformance(t *testing.T) {
 		Adapter: scripted.Adapter{},
 		Config:  config(),
 		Launch: func(t *testing.T, b harnesstest.Behaviour) harnesstest.Agent {
-			agent, _ := start(t, newPlace(t), lower(t, nodes(behaviours[b])), "PROVIDER_KEY="+harnesstest.Canary)
+			agent := start(t, newPlace(t), lower(t, nodes(behaviours[b])), "PROVIDER_KEY="+harnesstest.Canary)
 			return agent
 		},
 		Direct: func(t *testing.T) harnesstest.Agent {
-			agent, _ := start(t, newPlace(t), lower(t, nodes("")))
+			agent := start(t, newPlace(t), lower(t, nodes("")))
 			return agent
+		},
+		Skip: func(b harnesstest.Behaviour) string {
+			if b == harnesstest.Shows || b == harnesstest.Shell {
+				return "the stub has no tools; its probe lists the names of its variables alone (TestProbe)"
+			}
+			return ""
 		},
 		SelfTest: func(t *testing.T) []byte {
 			out, err := exec.Command(os.Args[0], "worker", "--self-test").Output()
@@ -185,10 +181,10 @@ func TestStepsWriteWhatTheScriptSays(t *testing.T) {
 	if fmt.Sprint(low.Recorded) != "[a]" {
 		t.Errorf("Recorded = %v", low.Recorded)
 	}
-	agent, stderr := start(t, p, low)
-	res, err := harnesstest.Drive(scripted.Adapter{}.Session(config()), agent)
+	agent := start(t, p, low)
+	res, err := harnesstest.Drive(scripted.Adapter{}.Session(config()), agent, harnesstest.Options{})
 	if err != nil || res.Status != contract.Settled || res.Exit != 0 {
-		t.Fatalf("%v, %+v, %s", err, res, stderr)
+		t.Fatalf("%v, %+v, %s", err, res, agent.Stderr)
 	}
 	for path, want := range map[string]string{
 		"out/deep/x.txt":      "{out} and {in:nobody} stay\n{out} and {in:nobody} stay\n",
@@ -205,8 +201,8 @@ func TestStepsWriteWhatTheScriptSays(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(p.out, "empty")); err != nil || !info.IsDir() {
 		t.Errorf("empty folder: %v", err)
 	}
-	if !strings.HasPrefix(stderr.String(), "to stderr") { // a coverage build adds a line of its own
-		t.Errorf("stderr %q", stderr)
+	if !strings.HasPrefix(agent.Stderr.String(), "to stderr") { // a coverage build adds a line of its own
+		t.Errorf("stderr %q", agent.Stderr)
 	}
 }
 
@@ -221,8 +217,8 @@ func write(t *testing.T, path, text string) {
 }
 
 func TestFailedStepIsErrored(t *testing.T) {
-	agent, _ := start(t, newPlace(t), lower(t, nodes(`{"copy":{"from":"{recorded}/nothing","to":"x"}},{"mkdir":{"path":"later"}}`)))
-	res, err := harnesstest.Drive(scripted.Adapter{}.Session(config()), agent)
+	agent := start(t, newPlace(t), lower(t, nodes(`{"copy":{"from":"{recorded}/nothing","to":"x"}},{"mkdir":{"path":"later"}}`)))
+	res, err := harnesstest.Drive(scripted.Adapter{}.Session(config()), agent, harnesstest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,8 +237,8 @@ func TestIterationsLastListHolds(t *testing.T) {
 		p := newPlace(t)
 		cfg := config()
 		cfg.Iteration = int64(iteration)
-		agent, _ := start(t, p, lower(t, script))
-		if _, err := harnesstest.Drive(scripted.Adapter{}.Session(cfg), agent); err != nil {
+		agent := start(t, p, lower(t, script))
+		if _, err := harnesstest.Drive(scripted.Adapter{}.Session(cfg), agent, harnesstest.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := os.ReadFile(filepath.Join(p.out, "n")); err != nil || string(got) != want {
@@ -261,8 +257,8 @@ func TestViolations(t *testing.T) {
 		"another model":   {`{"stdout":{"text":"{\"protocol_version\":2,\"type\":\"finished\",\"status\":\"settled\",\"harness\":{\"name\":\"replay\",\"version\":\"1\",\"model\":\"better\"}}\n"}},{"exit":{"code":0}}`, "another harness", contract.Settled},
 	} {
 		t.Run(name, func(t *testing.T) {
-			agent, _ := start(t, newPlace(t), lower(t, nodes(c.steps)))
-			res, err := harnesstest.Drive(scripted.Adapter{}.Session(config()), agent)
+			agent := start(t, newPlace(t), lower(t, nodes(c.steps)))
+			res, err := harnesstest.Drive(scripted.Adapter{}.Session(config()), agent, harnesstest.Options{})
 			if err != nil || !strings.Contains(res.Violation, c.want) || res.Status != c.status {
 				t.Errorf("violation %q, status %s, %v", res.Violation, res.Status, err)
 			}
@@ -271,8 +267,8 @@ func TestViolations(t *testing.T) {
 }
 
 func TestUsageAfterFinishedStillCounts(t *testing.T) {
-	agent, _ := start(t, newPlace(t), lower(t, nodes(`{"finish":{"status":"settled"}},`+usage("m", 7))))
-	res, err := harnesstest.Drive(scripted.Adapter{}.Session(config()), agent)
+	agent := start(t, newPlace(t), lower(t, nodes(`{"finish":{"status":"settled"}},`+usage("m", 7))))
+	res, err := harnesstest.Drive(scripted.Adapter{}.Session(config()), agent, harnesstest.Options{})
 	if err != nil || res.Usage.Output != 7 || res.Violation == "" {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -280,12 +276,12 @@ func TestUsageAfterFinishedStillCounts(t *testing.T) {
 
 func TestProbe(t *testing.T) {
 	p := newPlace(t)
-	agent, stderr := start(t, p, lower(t, nodes(`{"probe":{"to":"probe.json","exists":["{out}","{out}/nothing"],
+	agent := start(t, p, lower(t, nodes(`{"probe":{"to":"probe.json","exists":["{out}","{out}/nothing"],
 		"writable":["{out}","{out}/nothing","{scratch}/script.json"],"programs":["no-such-program"],
 		"connect":["127.0.0.1:1"],"lookup":"localhost"}}`)), "SECRET="+harnesstest.Canary)
-	res, err := harnesstest.Drive(scripted.Adapter{}.Session(config()), agent)
+	res, err := harnesstest.Drive(scripted.Adapter{}.Session(config()), agent, harnesstest.Options{})
 	if err != nil || res.Status != contract.Settled {
-		t.Fatalf("%v %+v %s", err, res, stderr)
+		t.Fatalf("%v %+v %s", err, res, agent.Stderr)
 	}
 	data, err := os.ReadFile(filepath.Join(p.out, "probe.json"))
 	if err != nil {

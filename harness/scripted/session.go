@@ -12,9 +12,13 @@ type session struct {
 	cfg       harness.SessionConfig
 	checker   contract.Checker
 	begun     bool
+	submits   int64 // how often it submitted
+	last      bool  // nothing is answered any more
 	noise     int64
 	violation string
 }
+
+var _ harness.Resubmitter = (*session)(nil)
 
 // Session implements harness.Adapter.
 func (Adapter) Session(cfg harness.SessionConfig) harness.Session {
@@ -57,6 +61,9 @@ func (s *session) Line(line []byte) ([]contract.Event, []byte) {
 			return nil, nil
 		}
 	}
+	if ev.Type == contract.Submitted {
+		s.submits++
+	}
 	return []contract.Event{ev}, nil
 }
 
@@ -76,7 +83,27 @@ func (s *session) broken(err error) {
 	}
 }
 
-func (s *session) CloseInput() bool      { return s.begun }
+// Answer implements harness.Resubmitter: the worker waits for it, and holds its
+// final event back itself.
+func (s *session) Answer(problems []string) ([]contract.Event, []byte) {
+	if s.CloseInput() {
+		return nil, nil
+	}
+	if len(problems) == 0 || s.submits >= s.cfg.SubmitAttempts {
+		s.last = true
+	}
+	if s.last && len(problems) > 0 {
+		return nil, nil // it learns from the end of its input that it may not try again
+	}
+	return nil, contract.EncodeAnswer(contract.Answer{ProtocolVersion: contract.ProtocolVersion, Problems: problems})
+}
+
+// CloseInput says that nothing is answered: from the beginning where the worker
+// submits once.
+func (s *session) CloseInput() bool {
+	return s.begun && (s.last || s.cfg.SubmitAttempts <= 1 || s.checker.Finished() != nil)
+}
+
 func (s *session) End() []contract.Event { return nil }
 func (s *session) Abort() []byte         { return nil }
 func (s *session) Noise() int64          { return s.noise }

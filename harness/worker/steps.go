@@ -16,7 +16,8 @@ import (
 // runner works off one node's steps.
 type runner struct {
 	in             contract.Input
-	out            string // the output folder
+	answers        *contract.LineReader // to what was submitted
+	out            string               // the output folder
 	stdout, stderr io.Writer
 	finished       bool
 }
@@ -32,7 +33,11 @@ func (r *runner) run(steps []contract.Step) int {
 		if step.Exit != nil {
 			return int(step.Exit.Code)
 		}
-		if err := r.do(step); err != nil {
+		done, err := r.step(step)
+		if done {
+			break
+		}
+		if err != nil {
 			text := fmt.Sprintf("step %d failed: %v", i, err)
 			fmt.Fprintf(r.stderr, "worker: %s\n", text)
 			if !r.finished {
@@ -57,6 +62,36 @@ func (r *runner) broken(err error) int {
 	return ExitFailed
 }
 
+// step carries out one step; true leaves out those after it.
+func (r *runner) step(step contract.Step) (bool, error) {
+	if step.Submit != nil {
+		return r.submit(*step.Submit)
+	}
+	return false, r.do(step)
+}
+
+// submit reports whether what was submitted stands: it is accepted, or nobody
+// answers.
+func (r *runner) submit(s contract.Submit) (bool, error) {
+	if err := r.emit(s.Event()); err != nil {
+		return false, err
+	}
+	line, err := r.answers.Next()
+	if errors.Is(err, io.EOF) {
+		return true, nil
+	} else if err != nil {
+		return false, err
+	}
+	a, err := contract.DecodeAnswer(line)
+	if err != nil {
+		return false, err
+	}
+	for _, p := range a.Problems {
+		fmt.Fprintf(r.stderr, "worker: not accepted: %s\n", p)
+	}
+	return len(a.Problems) == 0, nil
+}
+
 func (r *runner) emit(ev contract.Event) error {
 	ev.ProtocolVersion = contract.ProtocolVersion
 	_, err := r.stdout.Write(contract.Encode(ev))
@@ -69,7 +104,7 @@ func (r *runner) finish(status, message string) error {
 	return r.emit(contract.Event{Type: contract.Finished, Harness: &id, Status: status, Message: message})
 }
 
-// do carries out one step; exit is run's own.
+// do carries out one step; exit and submit are run's own.
 func (r *runner) do(step contract.Step) error {
 	switch {
 	case step.Write != nil:

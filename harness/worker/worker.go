@@ -51,7 +51,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, selfTest fun
 	if !*testStub {
 		return refuse(errors.New("a script is a test stub: it needs --test-stub"))
 	}
-	in, err := readInput(stdin)
+	lines := contract.NewLineReader(stdin, 0)
+	in, err := readInput(lines)
 	if err != nil {
 		return refuse(err)
 	}
@@ -59,13 +60,13 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, selfTest fun
 	if err != nil {
 		return refuse(err)
 	}
-	r := runner{in: in, out: *out, stdout: stdout, stderr: stderr}
+	r := runner{in: in, answers: lines, out: *out, stdout: stdout, stderr: stderr}
 	return r.run(script.For(in.Iteration))
 }
 
-// readInput reads the first line of stdin and refuses what this worker is not.
-func readInput(stdin io.Reader) (contract.Input, error) {
-	line, err := contract.NewLineReader(stdin, 0).Next()
+// readInput reads the first line and refuses what this worker is not.
+func readInput(lines *contract.LineReader) (contract.Input, error) {
+	line, err := lines.Next()
 	if err != nil {
 		return contract.Input{}, fmt.Errorf("no input on standard input: %w", err)
 	}
