@@ -43,6 +43,7 @@ type answer struct {
 	over   bool   // there is more of it than limit can be
 	events bytes.Buffer
 	lost   bool // an event was too large to look at
+	broken bool // an event is no JSON: no agent can go on from it
 }
 
 // stream takes the bytes of an event stream and looks at whole events. It
@@ -86,6 +87,7 @@ func (a *answer) line(line []byte) {
 		} `json:"delta"`
 	}
 	if json.Unmarshal(data, &ev) != nil {
+		a.broken = a.broken || !json.Valid(data)
 		return
 	}
 	switch ev.Type {

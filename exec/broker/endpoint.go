@@ -378,10 +378,13 @@ func (e *Endpoint) answer(w http.ResponseWriter, ctx context.Context, resp *http
 	defer kept.Close()
 	clean := e.secrets.Writer(w)
 	err := copyAnswer(io.MultiWriter(clean, kept), func() { _ = flusher.Flush() }, resp.Body, streamed(resp.Header), a)
+	if a.broken { // also where the agent hung up on it
+		e.fail(context.WithoutCancel(ctx), &Failure{Kind: Unreachable, Status: resp.StatusCode, Detail: "an event of the answer is no JSON"})
+	}
 	if err == nil {
 		return clean.Close()
 	}
-	if !errors.Is(err, errCut) {
+	if !errors.Is(err, errCut) && !a.broken {
 		e.fail(ctx, &Failure{Kind: Unreachable, Detail: "the answer broke off: " + e.text(err.Error())})
 	}
 	return err

@@ -78,14 +78,7 @@ func TestConformance(t *testing.T) {
 					if b == harnesstest.LongLine { // the broker lets few bytes through for a token
 						l.req.Provider.Models[0].MaxOutput = 64 << 20
 						l.limits.Tokens, l.limits.CostMicroUSD = 1<<40, 1<<40
-						l.change = func(l *lab) {
-							models := l.must(t, modelsFile)
-							data, err := os.ReadFile(models)
-							if err != nil {
-								t.Fatal(err)
-							}
-							put(t, models, strings.Replace(string(data), `"maxTokens"`, `"contextWindow": 1000000000, "maxTokens"`, 1))
-						}
+						l.change = func(l *lab) { l.rewrite(t, modelsFile, `"maxTokens"`, `"contextWindow": 1000000000, "maxTokens"`) }
 					}
 					if b == harnesstest.Silent { // it ends at the end of its input, as if all were well
 						l.asked = func(int) { l.agent.Stdin.Close() }

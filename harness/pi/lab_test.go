@@ -48,6 +48,7 @@ type lab struct {
 	skill   string            // SKILL.md, "" for helloSkill
 	nested  []string          // names of further skills
 	change  func(l *lab)      // before the program starts, when its files are there
+	adjust  func(l *lab)      // of what the session is told, when the program was started
 	asked   func(number int)  // the provider was asked, from 1
 	prefix  []string          // before the program's argv
 	files   map[string]string // more files below scratch
@@ -199,20 +200,25 @@ func (l *lab) open(t *testing.T, root string) {
 	}
 }
 
-// quicken shortens the waits between what is tried again, which the program
-// offers: the number of times stays.
-func (l *lab) quicken(t *testing.T) {
+// rewrite changes one of the plan's files.
+func (l *lab) rewrite(t *testing.T, file, from, to string) {
 	t.Helper()
-	path := l.must(t, settingsFile)
+	path := l.must(t, file)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	quick := strings.Replace(string(data), `"baseDelayMs": 2000`, `"baseDelayMs": 5`, 1)
-	if quick == string(data) {
-		t.Fatalf("the waits stand elsewhere in %s", data)
+	changed := strings.Replace(string(data), from, to, 1)
+	if changed == string(data) {
+		t.Fatalf("%q does not stand in %s", from, data)
 	}
-	put(t, path, quick)
+	put(t, path, changed)
+}
+
+// quicken shortens the waits between what is tried again, which the program
+// offers: the number of times stays.
+func (l *lab) quicken(t *testing.T) {
+	l.rewrite(t, settingsFile, `"baseDelayMs": 2000`, `"baseDelayMs": 5`)
 }
 
 // heard are the requests as they came to the provider.

@@ -198,7 +198,7 @@ func TestEndings(t *testing.T) {
 		"refused":      {`"error","errorMessage":"401 {}"`, ``, false, contract.Errored, harness.ProviderRefused},
 		"overloaded":   {`"error","errorMessage":"529 {}"`, ``, false, contract.Errored, harness.ProviderUnreachable},
 		"connection":   {`"error","errorMessage":"Connection error."`, ``, false, contract.Errored, harness.ProviderUnreachable},
-		"its fault":    {`"error","errorMessage":"400 {}"`, ``, false, contract.Errored, ""},
+		"its request":  {`"error","errorMessage":"400 {}"`, ``, false, contract.Errored, harness.ProviderRefused},
 		"its own":      {`"error","errorMessage":"it broke"`, ``, false, contract.Errored, ""},
 		"tool use":     {`"toolUse"`, ``, false, contract.Errored, ""},
 		"aborted":      {`"aborted"`, ``, false, contract.Aborted, ""},

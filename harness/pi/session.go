@@ -509,12 +509,10 @@ func (s *session) ProviderFailure() string {
 	switch {
 	case status == 429 || status == 408 || status >= 500:
 		return harness.ProviderUnreachable
-	case slices.Contains([]int{401, 402, 403, 404}, status):
+	case status >= 400:
 		return harness.ProviderRefused
-	case status != 0:
-		return "" // the request was at fault
 	}
-	for _, word := range []string{"Connection error", "fetch failed", "terminated", "overloaded", "socket"} {
+	for _, word := range []string{"Connection error", "fetch failed", "terminated", "overloaded", "socket", "Could not parse Anthropic SSE event"} {
 		if strings.Contains(s.problem, word) {
 			return harness.ProviderUnreachable
 		}
