@@ -68,7 +68,25 @@ type Result struct {
 // Compile reads a policy, a file or a folder of *.hcl, and everything that it
 // names. All that can be found wrong is reported at once.
 func Compile(ctx context.Context, policyPath string, opts Options) *Result {
-	c := &compiler{
+	c := newCompiler(ctx, policyPath, opts)
+	c.run(policyPath)
+	c.diags.Sort()
+	res := &Result{Diagnostics: c.diags, Blobs: c.blobs, Sources: c.sources}
+	if c.diags.HasErrors() {
+		return res
+	}
+	encoded, err := plan.Encode(c.plan)
+	if err != nil {
+		c.diags.Errorat(diag.Range{}, "Plan cannot be encoded", sentence(err.Error()))
+		res.Diagnostics = c.diags
+		return res
+	}
+	res.Plan, res.Encoded, res.Digest = c.plan, encoded, plan.Digest(encoded)
+	return res
+}
+
+func newCompiler(ctx context.Context, policyPath string, opts Options) *compiler {
+	return &compiler{
 		ctx:     ctx,
 		opts:    opts,
 		skills:  map[string]*bundle.Skill{},
@@ -84,20 +102,6 @@ func Compile(ctx context.Context, policyPath string, opts Options) *Result {
 		unread:  map[string]bool{},
 		policy:  diag.Range{File: path.Clean(policyPath)},
 	}
-	c.run(policyPath)
-	c.diags.Sort()
-	res := &Result{Diagnostics: c.diags, Blobs: c.blobs, Sources: c.sources}
-	if c.diags.HasErrors() {
-		return res
-	}
-	encoded, err := plan.Encode(c.plan)
-	if err != nil {
-		c.diags.Errorat(diag.Range{}, "Plan cannot be encoded", sentence(err.Error()))
-		res.Diagnostics = c.diags
-		return res
-	}
-	res.Plan, res.Encoded, res.Digest = c.plan, encoded, plan.Digest(encoded)
-	return res
 }
 
 // compiler is the state of one compilation.
@@ -128,6 +132,7 @@ type compiler struct {
 	harness harnesses
 
 	readGraph *readGraph // built for the first unbound artifact
+	found     *findings  // of a starter policy: what is open is no error
 
 	plan *plan.Plan
 }

@@ -196,6 +196,10 @@ func (c *compiler) reads(s *step) []consumed {
 		}
 	}
 	if len(s.skill.Consumes) == 0 && !written {
+		if c.found != nil {
+			c.found.undeclared[s.id] = true
+			return nil
+		}
 		c.diags.Errorat(s.at, "Inputs are not declared", fmt.Sprintf(
 			"Phase %d: the skill `%s` declares nothing that it consumes, so only the policy can say what it gets. Write `inputs = [\"…\"]` in %s, or `inputs = []` for none.",
 			s.number, s.name, blockFor(s)))
@@ -380,6 +384,10 @@ func outputOf(s *step, artifact string) plan.NodeOutput {
 }
 
 func (c *compiler) maybeMissing(s *step, r consumed, p *produced) {
+	if c.found != nil {
+		c.found.optional = append(c.found.optional, [2]string{s.id, r.id})
+		return
+	}
 	c.diags.Errorat(r.at, "Input may be missing", fmt.Sprintf(
 		"`%s` reads `%s`, and its producer `%s` may leave it out (`required = %q`). Accept that with `optional = [%q]` in %s, or make the output required.",
 		s.id, r.id, p.by.id, p.output.Required, r.id, blockFor(s)))

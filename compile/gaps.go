@@ -16,29 +16,48 @@ import (
 // foldName is what a case-folding, normalising file system sees.
 func foldName(name string) string { return cases.Fold().String(norm.NFC.String(name)) }
 
-// unbound reports an artifact that a step reads and nothing gives: a cycle,
-// an artifact that is only produced later, one that only some ways give, or a
-// true gap.
+// gap is an artifact that a step reads and nothing gives.
+type gap struct {
+	step     *step
+	artifact string
+	summary  string
+	why      string // in sentences
+	ways     string // out of it
+	partial  bool   // no input can fill it: a branch gives it on some ways
+}
+
+// unbound reports an artifact that a step reads and nothing gives.
 func (c *compiler) unbound(f *flow, s *step, r consumed) {
-	at := r.at
-	if why := f.partial[r.id]; why != "" {
-		c.diags.Errorat(at, "Input may be missing", fmt.Sprintf(
-			"`%s` reads `%s`, but %s. Let every alternative produce it, or list it in `not_applicable` of %s.",
-			s.id, r.id, why, blockFor(s)))
-		return
-	}
-	if c.unread[r.id] {
+	if f.partial[r.id] == "" && c.unread[r.id] {
 		return // it was said why
 	}
-	if i := slices.IndexFunc(s.unit.steps, func(t *step) bool { return t != s && outputOf(t, r.id).Artifact != "" }); i >= 0 && s.unit.kind == unitBranch {
-		c.diags.Errorat(at, "Artifact of another alternative", fmt.Sprintf(
-			"`%s` reads `%s`, which only `%s` gives, another alternative of the same branch: each starts from what was there before the branch. Bring it with `input %q { path = \"…\" }`, or list it in `not_applicable` of %s.",
-			s.id, r.id, s.unit.steps[i].id, r.id, blockFor(s)))
+	g := c.gapOf(f, s, r)
+	if c.found != nil {
+		c.found.gaps = append(c.found.gaps, g)
 		return
 	}
+	c.diags.Errorat(r.at, g.summary, strings.TrimSpace(g.why+" "+g.ways))
+}
+
+// gapOf finds out what kind of gap it is: a cycle, an artifact that is only
+// produced later, one that only some ways give, or a true gap.
+func (c *compiler) gapOf(f *flow, s *step, r consumed) gap {
+	g := gap{step: s, artifact: r.id}
+	if why := f.partial[r.id]; why != "" {
+		g.summary, g.partial = "Input may be missing", true
+		g.why = fmt.Sprintf("`%s` reads `%s`, but %s.", s.id, r.id, why)
+		g.ways = "Let every alternative produce it, or list it in `not_applicable` of " + blockFor(s) + "."
+		return g
+	}
+	if i := slices.IndexFunc(s.unit.steps, func(t *step) bool { return t != s && outputOf(t, r.id).Artifact != "" }); i >= 0 && s.unit.kind == unitBranch {
+		g.summary = "Artifact of another alternative"
+		g.why = fmt.Sprintf("`%s` reads `%s`, which only `%s` gives, another alternative of the same branch: each starts from what was there before the branch.", s.id, r.id, s.unit.steps[i].id)
+		g.ways = fmt.Sprintf("Bring it with `input %q { path = \"…\" }`, or list it in `not_applicable` of %s.", r.id, blockFor(s))
+		return g
+	}
 	if cycle := c.cycleThrough(s, r.id); cycle != nil {
-		c.diags.Errorat(at, "Cycle", c.describeCycle(cycle))
-		return
+		g.summary, g.why = "Cycle", c.describeCycle(cycle)
+		return g
 	}
 	var later []string
 	for _, t := range c.walk {
@@ -55,9 +74,10 @@ func (c *compiler) unbound(f *flow, s *step, r consumed) {
 	default:
 		could = "No phase of this pipeline produces it. " + hint(r.id, c.artifactIDs())
 	}
-	c.diags.Errorat(at, "Artifact without a producer", fmt.Sprintf(
-		"Phase %d (`%s`) reads `%s`, and nothing before it gives it. %s Either bring it with `input %q { path = \"…\" }`, or, if it does not apply here, list it: `not_applicable = [%q]` in %s.",
-		s.number, s.id, r.id, could, r.id, r.id, blockFor(s)))
+	g.summary = "Artifact without a producer"
+	g.why = fmt.Sprintf("Phase %d (`%s`) reads `%s`, and nothing before it gives it. %s", s.number, s.id, r.id, could)
+	g.ways = fmt.Sprintf("Either bring it with `input %q { path = \"…\" }`, or, if it does not apply here, list it: `not_applicable = [%q]` in %s.", r.id, r.id, blockFor(s))
+	return g
 }
 
 func (c *compiler) artifactIDs() []string {
@@ -200,7 +220,7 @@ func (c *compiler) otherwise(u *unit) string {
 	}
 	supplied := slices.Contains(u.asm.Chain, "user-supplied")
 	if b.Otherwise.Syntax == nil {
-		if supplied {
+		if supplied && c.found == nil {
 			c.diags.Errorat(b.At, "Branch without a fallback", "The chain of `"+u.id+"` ends in `user-supplied`: say what the user supplies with `otherwise = input.NAME`, or that the branch then fails with `otherwise = \"fail\"`.")
 		}
 		return plan.OtherwiseFail

@@ -49,6 +49,7 @@ type decoder struct {
 	// stopped: maxDiags was reached.
 	stopped bool
 	broken  []diag.Range // syntax errors of the file under way
+	todos   bool         // the file under way may hold open decisions
 }
 
 // maxDiags bounds what one policy may print; past it nothing new is decoded.
@@ -93,6 +94,9 @@ func (d *decoder) body(spec *blockSpec, target any, body *hclsyntax.Body, header
 			continue
 		}
 		if len(d.broken) > 0 && d.half(a) {
+			continue
+		}
+		if d.open(as, a) {
 			continue
 		}
 		as.set(d, target, a)
@@ -193,6 +197,7 @@ func (d *decoder) label(spec *blockSpec, b *hclsyntax.Block, at diag.Range) (str
 		d.errorf(At(b.LabelRanges[0]), "Invalid name", "%q cannot be %s: names have 1 to 128 of the ASCII letters, digits, '.', '_' and '-', and start with a letter or digit%s.", b.Labels[0], spec.label.kind, more(spec.label))
 		return "", false
 	}
+	d.openLabel(spec, b)
 	return b.Labels[0], true
 }
 

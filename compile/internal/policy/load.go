@@ -48,7 +48,7 @@ func Load(ctx context.Context, path string, opts Options) (*Policy, diag.List) {
 	v.settle()
 	dec := &decoder{ev: e, diags: &d, top: map[string]diag.Range{}}
 	for _, src := range r.sources {
-		dec.dir, dec.broken = src.dir, src.broken
+		dec.dir, dec.broken, dec.todos = src.dir, src.broken, mayBeOpen(p.Files[src.name])
 		dec.body(policySpec, p, src.body, diag.Range{File: src.name}, where(policySpec), dec.top)
 	}
 	v.evaluateLocals()
