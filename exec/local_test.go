@@ -21,6 +21,7 @@ import (
 	"foundry/harness/contract"
 	"foundry/harness/scripted"
 	"foundry/harness/worker"
+	"foundry/harness/worker/probe"
 	"foundry/plan"
 	"foundry/sandbox/local"
 )
@@ -92,7 +93,7 @@ func markedWorker() int {
 		f.Close()
 		in = bytes.NewReader(line)
 	}
-	return worker.Main(os.Args[2:], in, os.Stdout, os.Stderr, nil)
+	return worker.Main(os.Args[2:], in, os.Stdout, os.Stderr, worker.Late{Probe: probe.Document})
 }
 
 // lowered makes the processes of b's nodes from a script.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"foundry/harness/worker"
+	"foundry/harness/worker/probe"
 )
 
 // TestContainerSeesNothing is a worker that looks around in its container: no
@@ -57,7 +57,7 @@ func TestContainerSeesNothing(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	var r worker.Report
+	var r probe.Report
 	data, err = os.ReadFile(filepath.Join(run, "artifacts", "look", "report.json"))
 	if err != nil {
 		t.Fatal(err)

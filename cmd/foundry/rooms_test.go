@@ -37,6 +37,7 @@ var rooms = []room{
 	{name: "foundry/harness/worker", exact: true, ours: []string{"foundry/harness/worker", "foundry/harness/contract"}, forbids: []string{"github.com/", "golang.org/", "go.yaml.in/"}},
 	{name: "foundry/harness/worker/relay", exact: true, ours: []string{}, forbids: []string{"github.com/", "golang.org/", "go.yaml.in/"}},
 	{name: "foundry/harness/worker/early", exact: true, ours: []string{"foundry/harness/worker", "foundry/harness/contract"}, forbids: []string{"github.com/", "golang.org/", "go.yaml.in/"}},
+	{name: "foundry/harness/worker/probe", exact: true, ours: []string{"foundry/harness/worker/probe", "foundry/harness/contract"}, forbids: []string{"github.com/", "golang.org/", "go.yaml.in/"}},
 	{name: "foundry/harness", exact: true, ours: []string{"foundry/harness", "foundry/harness/contract", "foundry/plan", "foundry/plan/document"}, forbids: slices.Concat(language, containerModules)},
 	{name: "foundry/harness/pi", ours: []string{"foundry/harness", "foundry/harness/contract", "foundry/plan", "foundry/plan/document"}, forbids: slices.Concat(language, containerModules)},
 	{name: "foundry/harness/scripted", ours: []string{"foundry/harness/scripted", "foundry/harness", "foundry/harness/contract", "foundry/plan", "foundry/plan/document"}, forbids: slices.Concat(language, containerModules)},

@@ -6,6 +6,7 @@ import (
 	"foundry/harness"
 	"foundry/harness/contract"
 	"foundry/harness/worker"
+	"foundry/harness/worker/probe"
 	"foundry/harness/worker/relay"
 )
 
@@ -15,7 +16,7 @@ func (a *app) worker(args []string) int {
 	if len(args) > 0 && args[0] == "relay" {
 		return relay.Main(args[1:], a.stderr)
 	}
-	return worker.Main(args, a.stdin, a.stdout, a.stderr, selfTest)
+	return worker.Main(args, a.stdin, a.stdout, a.stderr, worker.Late{SelfTest: selfTest, Probe: probe.Document})
 }
 
 func selfTest() []contract.AdapterReport {

@@ -16,15 +16,16 @@ import (
 	"foundry/harness/harnesstest"
 	"foundry/harness/scripted"
 	"foundry/harness/worker"
+	"foundry/harness/worker/probe"
 	"foundry/plan"
 )
 
 // The test binary is the worker when its first argument says so.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		os.Exit(worker.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr, func() []contract.AdapterReport {
+		os.Exit(worker.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr, worker.Late{Probe: probe.Document, SelfTest: func() []contract.AdapterReport {
 			return harness.SelfTest([]harness.Adapter{scripted.Adapter{}})
-		}))
+		}}))
 	}
 	os.Exit(m.Run())
 }
@@ -290,7 +291,7 @@ func TestProbe(t *testing.T) {
 	if bytes.Contains(data, []byte(harnesstest.Canary)) {
 		t.Error("the probe wrote the value of a variable")
 	}
-	var r worker.Report
+	var r probe.Report
 	if err := json.Unmarshal(data, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -329,23 +330,23 @@ func TestWorkerFlagsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			code := worker.Main(args, strings.NewReader(input), &out, &errs, nil)
+			code := worker.Main(args, strings.NewReader(input), &out, &errs, worker.Late{})
 			if code != worker.ExitRefused || out.Len() > 0 || errs.Len() == 0 {
 				t.Errorf("exit %d, stdout %q, stderr %q", code, &out, &errs)
 			}
 		})
 	}
 	var out bytes.Buffer
-	if code := worker.Main([]string{"--test-stub", "--script", script, "--out", p.out}, strings.NewReader(input), &out, io.Discard, nil); code != 0 {
+	if code := worker.Main([]string{"--test-stub", "--script", script, "--out", p.out}, strings.NewReader(input), &out, io.Discard, worker.Late{}); code != 0 {
 		t.Errorf("the same flags in full: exit %d", code)
 	}
 }
 
 func TestSelfTestReportsAFailure(t *testing.T) {
 	var out bytes.Buffer
-	code := worker.Main([]string{"--self-test"}, strings.NewReader(""), &out, io.Discard, func() []contract.AdapterReport {
+	code := worker.Main([]string{"--self-test"}, strings.NewReader(""), &out, io.Discard, worker.Late{SelfTest: func() []contract.AdapterReport {
 		return []contract.AdapterReport{{Name: "x", Versions: []string{"1"}, Error: "broken"}}
-	})
+	}})
 	if code != worker.ExitFailed || !strings.Contains(out.String(), "broken") {
 		t.Errorf("exit %d, %s", code, &out)
 	}

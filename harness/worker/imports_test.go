@@ -21,7 +21,7 @@ func foreign(list, self string) []string {
 }
 
 func TestImportsStandardLibraryAndContractAlone(t *testing.T) {
-	for _, self := range []string{"foundry/harness/worker", "foundry/harness/contract"} {
+	for _, self := range []string{"foundry/harness/worker", "foundry/harness/worker/probe", "foundry/harness/contract"} {
 		out, err := exec.Command("go", "list", "-deps", "-f", "{{.Standard}} {{.ImportPath}}", self).Output()
 		if err != nil {
 			t.Fatal(err)

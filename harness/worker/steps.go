@@ -6,7 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"strings"
 	"time"
 
@@ -19,6 +19,7 @@ type runner struct {
 	answers        *contract.LineReader // to what was submitted
 	out            string               // the output folder
 	stdout, stderr io.Writer
+	probe          func(contract.Probe) ([]byte, error)
 	finished       bool
 }
 
@@ -115,7 +116,7 @@ func (r *runner) do(step contract.Step) error {
 		return os.MkdirAll(r.path(step.Mkdir.Path), 0o755)
 	case step.Symlink != nil:
 		p := r.path(step.Symlink.Path)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		if err := os.MkdirAll(path.Dir(p), 0o755); err != nil {
 			return err
 		}
 		return os.Symlink(step.Symlink.Target, p)
@@ -131,7 +132,7 @@ func (r *runner) do(step contract.Step) error {
 	case step.Finish != nil:
 		return r.finish(step.Finish.Status, step.Finish.Message)
 	case step.Probe != nil:
-		data, err := probe(*step.Probe).encode()
+		data, err := r.probe(*step.Probe)
 		if err != nil {
 			return err
 		}
@@ -142,17 +143,17 @@ func (r *runner) do(step contract.Step) error {
 
 // path takes a relative path as one below the output folder.
 func (r *runner) path(p string) string {
-	if filepath.IsAbs(p) {
-		return filepath.Clean(p)
+	if path.IsAbs(p) {
+		return path.Clean(p)
 	}
-	return filepath.Join(r.out, p)
+	return path.Join(r.out, p)
 }
 
-func writeFile(path, text string, times int64) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+func writeFile(file, text string, times int64) error {
+	if err := os.MkdirAll(path.Dir(file), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
@@ -188,24 +189,34 @@ func copyTree(from, to string) error {
 	if !info.IsDir() {
 		return copyFile(from, to, info)
 	}
-	return filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
+	return copyFolder(from, to)
+}
+
+func copyFolder(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		source, target := path.Join(from, e.Name()), path.Join(to, e.Name())
+		if e.IsDir() {
+			if err := copyFolder(source, target); err != nil {
+				return err
+			}
+			continue
+		}
+		info, err := os.Stat(source)
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(from, p)
-		if err != nil {
+		if err := copyFile(source, target, info); err != nil {
 			return err
 		}
-		target := filepath.Join(to, rel)
-		if d.IsDir() {
-			return os.MkdirAll(target, 0o755)
-		}
-		info, err := os.Stat(p)
-		if err != nil {
-			return err
-		}
-		return copyFile(p, target, info)
-	})
+	}
+	return nil
 }
 
 func copyFile(from, to string, info fs.FileInfo) error {
@@ -217,7 +228,7 @@ func copyFile(from, to string, info fs.FileInfo) error {
 		return err
 	}
 	defer src.Close()
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	if err := os.MkdirAll(path.Dir(to), 0o755); err != nil {
 		return err
 	}
 	mode := fs.FileMode(0o644)

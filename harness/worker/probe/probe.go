@@ -1,4 +1,4 @@
-package worker
+package probe
 
 import (
 	"bytes"
@@ -67,18 +67,19 @@ type MountPoint struct {
 	Options string `json:"options"` // of the mount: ro, nosuid, …
 }
 
-func (r Report) encode() ([]byte, error) {
+// Document looks around and returns the Report as JSON.
+func Document(p contract.Probe) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	err := enc.Encode(r)
+	err := enc.Encode(look(p))
 	return b.Bytes(), err
 }
 
-// probe looks around. It changes nothing: a file that it makes to see whether a
-// folder is writable is removed again.
-func probe(p contract.Probe) Report {
+// look changes nothing: a file that it makes to see whether a folder is
+// writable is removed again.
+func look(p contract.Probe) Report {
 	groups, _ := os.Getgroups()
 	cwd, _ := os.Getwd()
 	self, _ := os.Executable()
