@@ -103,10 +103,14 @@ func TestRunSucceeds(t *testing.T) {
 		if n.Usage.Tokens != record.Unknown {
 			t.Errorf("node %s reports no tokens, the record says %q", n.ID, n.Usage.Tokens)
 		}
-		for _, name := range []string{record.AttemptFile, record.SpecFile, record.StdoutFile, record.StderrFile, record.TraceFile} {
+		for _, name := range []string{record.AttemptFile, record.SpecFile, record.StdoutFile, record.TraceFile} {
 			if _, err := os.Stat(filepath.Join(opts.RunDir, n.Attempts[0].Folder, name)); err != nil {
 				t.Error(err)
 			}
+		}
+		// A stream without a byte needs no file.
+		if _, err := os.Stat(filepath.Join(opts.RunDir, n.Attempts[0].Folder, record.StderrFile)); !os.IsNotExist(err) {
+			t.Errorf("an empty stderr has a file: %v", err)
 		}
 	}
 	got, err := os.ReadFile(filepath.Join(opts.RunDir, record.ArtifactsDir, "c", "c.json"))

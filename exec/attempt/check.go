@@ -17,10 +17,7 @@ const MaxCheckStdout = 1 << 20
 
 // driveCheck runs a check to its end and keeps what it said.
 func (a *attempt) driveCheck(ctx context.Context, sb sandbox.Sandbox) *record.Failure {
-	files, err := openStreams(a.dir)
-	if err != nil {
-		return a.unstarted(ctx, sb, "opening the record's streams", err)
-	}
+	files := newStreams(a.dir)
 	halt := &stopper{ch: make(chan struct{})}
 	said := &said{kept: files.stdout, stop: halt.stop}
 	end := a.supervise(ctx, sb, nil, halt, sandbox.Stdio{Stdout: said, Stderr: files.stderr})
@@ -29,6 +26,7 @@ func (a *attempt) driveCheck(ctx context.Context, sb sandbox.Sandbox) *record.Fa
 	if end.exited {
 		a.rec.Exit = &record.Exit{Code: int64(end.exit.Code), Signal: end.exit.Signal, OOM: end.exit.OOM, Killed: end.ordered}
 	}
+	var err error
 	a.rec.Stdout, a.rec.Stderr, err = files.finish()
 	failure := a.hostVerdict(end, halt.first(), err)
 	switch {

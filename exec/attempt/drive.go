@@ -1,7 +1,6 @@
 package attempt
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -59,10 +58,7 @@ func (a *attempt) drive(ctx context.Context, sb sandbox.Sandbox) *record.Failure
 	if err != nil {
 		return a.unstarted(ctx, sb, "expanding the prompt", err)
 	}
-	files, err := openStreams(a.dir)
-	if err != nil {
-		return a.unstarted(ctx, sb, "opening the record's streams", err)
-	}
+	files := newStreams(a.dir)
 	halt := &stopper{ch: make(chan struct{})}
 	pr, pw := io.Pipe()
 	st := &stream{
@@ -250,42 +246,6 @@ func workerFailure(reason, detail string, w record.Worker) *record.Failure {
 	return f
 }
 
-// streams are the files that a process's output goes to.
-type streams struct {
-	files          []*os.File
-	stdout, stderr *record.StreamWriter
-	trace          *bufio.Writer
-}
-
-func openStreams(dir string) (*streams, error) {
-	s := new(streams)
-	for _, name := range []string{record.StdoutFile, record.StderrFile, record.TraceFile} {
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			for _, open := range s.files {
-				open.Close()
-			}
-			return nil, err
-		}
-		s.files = append(s.files, f)
-	}
-	s.stdout = record.NewStreamWriter(s.files[0], record.StreamHead, record.StreamTail)
-	s.stderr = record.NewStreamWriter(s.files[1], record.StreamHead, record.StreamTail)
-	s.trace = bufio.NewWriter(s.files[2])
-	return s, nil
-}
-
-func (s *streams) finish() (out, errs record.Stream, err error) {
-	out, errOut := s.stdout.Finish()
-	errs, errErrs := s.stderr.Finish()
-	err = errors.Join(errOut, errErrs, s.trace.Flush())
-	for _, f := range s.files {
-		err = errors.Join(err, f.Close())
-	}
-	return out, errs, err
-}
-
-// recordFacts keeps what the runtime applied.
 // exhausted names the resource that ran out, where the kernel counted that it
 // did and the failure is only what came of it: forks that were refused, an
 // output folder that is full.
@@ -315,6 +275,7 @@ func (a *attempt) exhausted(f *record.Failure, m sandbox.Measured) *record.Failu
 // 4 KiB, of which the next write may need a few.
 const fullWithin = 64 << 10
 
+// recordFacts keeps what the runtime applied.
 func (a *attempt) recordFacts(f sandbox.Facts) error {
 	a.rec.Sandbox = sandboxRecord(f, a.job.Node.Sandbox)
 	if len(f.Spec) == 0 {
