@@ -234,7 +234,7 @@ func (st *starting) learn(c *compiler) bool {
 		case g.partial:
 			st.partial[g.step.id] = append(st.partial[g.step.id], g.why)
 			add(st.na, g.step.id, g.artifact)
-		case len(siblings(g.step, g.artifact)) > 0:
+		case st.inputs[g.artifact] == nil && len(siblings(g.step, g.artifact)) > 0:
 			add(st.na, g.step.id, g.artifact)
 		default:
 			in := st.input(g.artifact, &added)

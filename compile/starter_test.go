@@ -5,15 +5,18 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"foundry/compile"
 )
 
 // start makes a starter policy of the pipeline, and proves that it fails with
 // exactly its open decisions and compiles once they are filled.
-func (p *pipe) start(t *testing.T) string {
+func (p *pipe) start(t testing.TB) string {
 	t.Helper()
 	p.compile(t, "") // writes the assembly
 	st := compile.Start(context.Background(), compile.StarterOptions{
@@ -44,14 +47,14 @@ func (p *pipe) start(t *testing.T) string {
 var open = regexp.MustCompile(`(?m)^(\s*)(\w+)(\s*)= todo\("(.*)"\)$`)
 
 // filled takes each decision by its attribute's name.
-func filled(t *testing.T, text string) string {
+func filled(t testing.TB, text string) string {
 	t.Helper()
 	return open.ReplaceAllStringFunc(strings.ReplaceAll(text, `model "todo"`, `model "m"`), func(l string) string {
 		m := open.FindStringSubmatch(l)
 		v := map[string]string{
 			"path": `"in.json"`, "api": `"a"`, "base_url": `"https://example.invalid"`, "credential": `"KEY"`, "max_output": "1000", "model": `"m"`, "version": `"1"`,
 			"price": `{ input = "1", output = "1", cache_read = "1", cache_write = "1" }`, "adapter": "\"scripted\"\ntest_stub = true\nscript = \"script.json\"",
-			"tools": "[]", "image": `"builtin"`, "network": `"none"`, "wall": `"1m"`, "cost_usd": `"1.00"`, "tokens": "1000", "turns": "10", "tool_calls": "10",
+			"tools": "[]", "network": `"none"`, "wall": `"1m"`, "cost_usd": `"1.00"`, "tokens": "1000", "turns": "10", "tool_calls": "10",
 			"output": `"1MiB"`, "files": "10", "max_iterations": "3", "until": "iteration >= 2", "accept": `worker.status == "settled"`, "otherwise": `"fail"`,
 			"argv": `["prog"]`, "inputs": "[]",
 		}[m[2]]
@@ -61,7 +64,7 @@ func filled(t *testing.T, text string) string {
 			v = `["` + strings.ReplaceAll(list, ", ", `", "`) + `"]`
 		case m[2] == "tool":
 			v = `"prog"`
-		case m[2] == "image" && strings.Contains(m[4], " is had"):
+		case m[2] == "image":
 			v = `"registry.example/x@sha256:` + strings.Repeat("0", 64) + `"`
 		case v == "":
 			t.Fatalf("no value for %s", l)
@@ -110,6 +113,52 @@ func TestStartLoops(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a pipeline's skills read and write, its starter policy fails with
+// exactly its open decisions and compiles once they are taken.
+func TestStartAny(t *testing.T) {
+	artifacts := []string{"cwl-note", "paper-note", "draft", "test-data", "cwl-data", "end"}
+	rapid.Check(t, func(rt *rapid.T) {
+		p := newPipe()
+		p.put("in.json", "{}")
+		if rapid.Bool().Draw(rt, "tools") {
+			p.tools = `[{"tool":"prog","availability_check":"prog --version"}]`
+		}
+		n := rapid.IntRange(1, 7).Draw(rt, "phases")
+		for i := range n {
+			name := fmt.Sprintf("s%d", rapid.IntRange(0, 5).Draw(rt, "skill"))
+			some := func(what string) []string {
+				list := rapid.SliceOfNDistinct(rapid.SampledFrom(artifacts), 0, 3, rapid.ID[string]).Draw(rt, what)
+				slices.Sort(list)
+				return list
+			}
+			switch {
+			case rapid.IntRange(0, 4).Draw(rt, "kind") == 0:
+				chain := []string{fmt.Sprintf("b%d", i), fmt.Sprintf("c%d", i)}
+				for _, c := range chain {
+					p.skill(c, some("writes"), some("reads"))
+				}
+				if rapid.Bool().Draw(rt, "supplied") {
+					chain = append(chain, "user-supplied")
+				}
+				p.branch(fmt.Sprintf("branch-%d", i), chain...)
+			default:
+				p.step(name, some("writes"), some("reads"), rapid.Bool().Draw(rt, "loop"))
+			}
+		}
+		p.start(tb{t, rt})
+	})
+}
+
+// tb lets a helper of tests fail a rapid check, which then shrinks.
+type tb struct {
+	testing.TB
+	rt *rapid.T
+}
+
+func (b tb) Errorf(format string, args ...any) { b.rt.Errorf(format, args...) }
+func (b tb) Fatal(args ...any)                 { b.rt.Fatal(args...) }
+func (b tb) Fatalf(format string, args ...any) { b.rt.Fatalf(format, args...) }
 
 // What an assembly and a path say is text, whatever HCL would make of it.
 func TestStartHostileTexts(t *testing.T) {
