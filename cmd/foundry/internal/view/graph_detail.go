@@ -162,8 +162,8 @@ func (d *shownDetail) step(n *plan.Node, bundles map[string]*plan.Bundle, h plan
 	d.budget(n)
 	d.flow(n)
 	d.mounts(n)
-	d.process(n)
 	d.text("Prompt", n.Prompt)
+	d.process(n)
 	for _, f := range n.Files {
 		d.text("File "+f.Path, f.Content)
 	}
@@ -207,6 +207,8 @@ func (d *shownDetail) sandbox(n *plan.Node) {
 		d.warn(true, "fetching code", "allowed")
 	}
 	d.fact("limits", "memory "+Bytes(s.Resources.MemoryBytes)+", "+Count(s.Resources.PIDs)+" processes, cpu "+millis(s.Resources.CPUMillis))
+	d.code("folder", n.Process.Cwd)
+	d.fact("user", n.Process.User)
 	if n.Check == nil {
 		d.warn(n.SubmitAttempts > 1, "submissions", Count(n.SubmitAttempts))
 		if n.RequireActivation {
@@ -273,8 +275,13 @@ func (d *shownDetail) mounts(n *plan.Node) {
 }
 
 func (d *shownDetail) process(n *plan.Node) {
-	d.code("program", n.Process.Argv...)
-	d.code("environment", n.Process.Env...)
-	d.code("folder", n.Process.Cwd)
-	d.fact("user", n.Process.User)
+	lines := func(texts []string) string {
+		safe := make([]string, len(texts))
+		for i, t := range texts {
+			safe[i] = Safe(t) // one line each, whatever is in it
+		}
+		return strings.Join(safe, "\n")
+	}
+	d.text("Program, one argument a line", lines(n.Process.Argv))
+	d.text("Environment", lines(n.Process.Env))
 }

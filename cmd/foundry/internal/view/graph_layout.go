@@ -14,7 +14,7 @@ import (
 const (
 	pictureEdge = 16 // free space around
 	cardX       = 60 // of the cards' left side, with room for the way back of a loop
-	cardWidth   = 330
+	cardWidth   = 372
 	cardPad     = 12
 	titleHeight = 20
 	lineHeight  = 17
@@ -38,7 +38,7 @@ type place struct{ X, Y, W, H int }
 type shownCard struct {
 	place
 	Detail, Class, Title, Name, Number string
-	TitleX, TitleY                     int
+	TitleX, TitleY, NumberX            int
 	Lines                              []shownText
 	Marks                              []shownMark
 }
@@ -252,7 +252,7 @@ func (l *layouter) port(it *item, p port, in bool, i int) {
 }
 
 func (l *layouter) card(it *item, p place) {
-	c := shownCard{place: p, Detail: detailID(it), Class: it.kind, Name: Safe(it.name()), TitleX: p.X + cardPad + 2, TitleY: p.Y + cardPad + 11}
+	c := shownCard{place: p, Detail: detailID(it), Class: it.kind, Name: Safe(it.name()), TitleX: p.X + cardPad + 2, TitleY: p.Y + cardPad + 11, NumberX: p.X + cardWidth - cardPad}
 	room := cardWidth - 2*cardPad
 	if it.node != nil && it.kind != plan.NodeCheck {
 		c.Number = Count(it.node.Phase)
@@ -262,7 +262,6 @@ func (l *layouter) card(it *item, p place) {
 	if it.kind == plan.NodeCheck {
 		c.Title = fit("check "+it.title, room/8)
 	}
-	// Where the ports need more room than the texts, these stand in the middle.
 	y := c.TitleY
 	for i, text := range it.lines {
 		y += lineHeight
