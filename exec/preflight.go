@@ -14,6 +14,7 @@ import (
 
 	"foundry/exec/attempt"
 	"foundry/exec/record"
+	"foundry/harness"
 	"foundry/plan"
 	"foundry/sandbox"
 )
@@ -75,8 +76,12 @@ func (e *engine) runnable(n *plan.Node) error {
 	if e.opts.Runtimes[n.Sandbox.Mode] == nil {
 		return fmt.Errorf("the sandbox %q is not to be had here: there is %s", n.Sandbox.Mode, list(e.opts.Runtimes))
 	}
-	if n.Sandbox.Network != plan.NetworkNone {
-		return fmt.Errorf("the network %q is not built yet: this version gives %s alone", n.Sandbox.Network, plan.NetworkNone)
+	h := e.harnesses[n.Harness]
+	// An agent with a login of its own reaches its provider past the broker, as the
+	// plan says; a local process has the host's network anyway.
+	own := h != nil && h.AuthStore != "" && n.Sandbox.Network == plan.NetworkBridge && n.Sandbox.Mode == plan.SandboxLocal
+	if n.Sandbox.Network != plan.NetworkNone && n.Sandbox.Network != plan.NetworkProvider && !own {
+		return fmt.Errorf("the network %q is not built yet: this version gives %s and %s", n.Sandbox.Network, plan.NetworkNone, plan.NetworkProvider)
 	}
 	if len(n.Sandbox.WorkerCredentials) > 0 {
 		return fmt.Errorf("worker credentials (%s) are not built yet", strings.Join(n.Sandbox.WorkerCredentials, ", "))
@@ -84,7 +89,6 @@ func (e *engine) runnable(n *plan.Node) error {
 	if n.Kind == plan.NodeCheck {
 		return nil
 	}
-	h := e.harnesses[n.Harness]
 	if h == nil {
 		return fmt.Errorf("the plan has no harness %q", n.Harness)
 	}
@@ -99,9 +103,10 @@ func (e *engine) runnable(n *plan.Node) error {
 	if caps.TestStub != h.TestStub {
 		return fmt.Errorf("harness %s: the plan says test_stub = %v, the adapter %s says %v", h.Name, h.TestStub, h.Adapter, caps.TestStub)
 	}
-	if n.SubmitAttempts > 1 {
-		return fmt.Errorf("submit_attempts = %d is not built yet: this version hands nothing back to a worker", n.SubmitAttempts)
+	if _, ok := a.Session(harness.SessionConfig{Harness: *h}).(harness.Resubmitter); n.SubmitAttempts > 1 && !ok {
+		return fmt.Errorf("submit_attempts = %d: the adapter %s takes nothing back from its worker", n.SubmitAttempts, h.Adapter)
 	}
+	e.brokered = e.brokered || n.Sandbox.Network == plan.NetworkProvider
 	return nil
 }
 
@@ -153,6 +158,11 @@ func (e *engine) take(ctx context.Context) error {
 	e.blank(bundles, program)
 	e.runner = &attempt.Runner{Run: e.run.ID, Folder: e.folder, Store: e.store, Schemas: compiled, Bundles: bundles,
 		Trees: attempt.NewTrees(e.folder.Path(record.WorkDir, "trees"), e.store), Executable: o.Executable, Now: o.Now, Grace: attempt.FinishGrace}
+	if e.brokered {
+		if e.runner.Broker, err = attempt.OpenBroker(e.folder, o.Plan, e.store, o.Credential); err != nil {
+			return err
+		}
+	}
 	e.made = make([]history, len(o.Plan.Nodes))
 	e.state = e.walk.Initial()
 	return nil
@@ -174,6 +184,13 @@ func (e *engine) needed(bundles map[string]*plan.Bundle) (all, schemas []string,
 		for _, m := range n.Sandbox.Mounts {
 			if bundles[m.Source] != nil {
 				set[m.Source] = true
+			}
+		}
+		if h := e.harnesses[n.Harness]; h != nil {
+			for k := range e.opts.Plan.Providers {
+				if p := &e.opts.Plan.Providers[k]; p.Name == h.Provider && p.Script != "" {
+					set[p.Script] = true
+				}
 			}
 		}
 		for _, out := range n.Outputs {

@@ -37,7 +37,9 @@ type Options struct {
 	// the run (tool_missing) where one fails. Else they are recorded as not run.
 	Probes bool
 	// KeepGoing runs what does not need a step that failed.
-	KeepGoing  bool
+	KeepGoing bool
+	// Credential gives the value of a credential by its name, to the broker alone.
+	Credential func(name string) (string, error)
 	Executable string // this program's file, absolute
 	Version    string // this program's version
 
@@ -72,6 +74,7 @@ type engine struct {
 	accepted  map[string]string            // branch → what it ended with
 	attempts  int                          // finished
 	unsaved   int                          // changes since run.json was written
+	brokered  bool                         // some node has its provider
 	state     State
 	queue     []Command
 	active    int // attempts under way
@@ -419,6 +422,11 @@ func (e *engine) cleanUp() {
 	for i := range e.run.Nodes {
 		if n := &e.run.Nodes[i]; n.Status == record.StatusRunning {
 			n.Status = record.StatusFailed
+		}
+	}
+	if e.runner != nil && e.runner.Broker != nil {
+		if err := e.runner.Broker.Close(); err != nil {
+			e.run.Leftovers = append(e.run.Leftovers, err.Error())
 		}
 	}
 	if err := sandbox.RemoveTree(e.folder.Path(record.WorkDir)); err != nil {

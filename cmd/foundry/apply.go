@@ -190,7 +190,7 @@ func (a *app) runOnce(ctx context.Context, s *source, af *applyFlags, runtimes m
 	run, err := exec.Run(ctx, exec.Options{
 		Plan: s.plan, PlanBytes: s.encoded, Blobs: s.blobs, RunDir: runDir, Runtimes: runtimes, Adapters: adapters(),
 		Through: af.through, Resume: af.resume != "", Parallelism: af.parallelism, KeepGoing: af.keepGoing, Probes: true,
-		Executable: executable, Version: version, Now: time.Now, Nonce: nonce,
+		Credential: credential, Executable: executable, Version: version, Now: time.Now, Nonce: nonce,
 		Observe: func(e record.Event) {
 			if !indexed && e.Type == record.EventRunStarted {
 				indexed = true

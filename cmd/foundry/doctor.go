@@ -238,7 +238,7 @@ func credentials(p *plan.Plan) []view.DoctorCredential {
 	}
 	list := []view.DoctorCredential{}
 	for _, name := range slices.Sorted(maps.Keys(users)) {
-		list = append(list, view.DoctorCredential{Name: name, Set: os.Getenv(name) != "", For: slices.Sorted(maps.Keys(users[name]))})
+		list = append(list, view.DoctorCredential{Name: name, Set: credentialSet(name), For: slices.Sorted(maps.Keys(users[name]))})
 	}
 	return list
 }

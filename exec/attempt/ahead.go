@@ -17,6 +17,7 @@ type Ahead struct {
 	id    string
 	ready chan struct{} // closed when the other fields are set
 	sb    sandbox.Sandbox
+	way   *way
 	work  string
 	empty map[string]string // artifact → the folder that is mounted for it
 	err   error             // of Prepare; nothing is left then
@@ -73,11 +74,11 @@ func (r *Runner) prepareAhead(ctx context.Context, job *Job, x *Ahead) error {
 		}
 		trees[m.Source] = dir
 	}
-	sb, err := r.prepare(ctx, job, x.work, trees, paths)
+	sb, w, err := r.prepare(ctx, job, x.work, trees, paths)
 	if err != nil {
 		return errors.Join(err, x.remove())
 	}
-	x.sb = sb
+	x.sb, x.way = sb, w
 	return nil
 }
 
@@ -133,5 +134,6 @@ func (x *Ahead) Drop(ctx context.Context) error {
 	if x.err != nil {
 		return nil
 	}
+	x.way.close()
 	return errors.Join(x.sb.Close(ctx), x.remove())
 }

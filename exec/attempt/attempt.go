@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"foundry/exec/broker"
+	"foundry/exec/broker/redact"
 	"foundry/exec/record"
 	"foundry/harness"
 	"foundry/harness/contract"
@@ -35,7 +37,8 @@ type Runner struct {
 	Trees      *Trees
 	Schemas    *Schemas
 	Bundles    map[string]*plan.Bundle
-	Executable string // this program, absolute
+	Executable string         // this program, absolute
+	Broker     *broker.Broker // nil: no node of the run has a provider
 	Now        func() time.Time
 	// Grace is FinishGrace, or less in a test.
 	Grace time.Duration
@@ -83,6 +86,10 @@ type attempt struct {
 	dir string // its folder in the record
 	rec *record.Attempt
 	out Outcome
+
+	way    *way
+	report *broker.Report // of the way, when it is closed
+	secret *redact.Set    // what no file may hold
 }
 
 // Do executes an attempt and writes its folder. The error is for a record that
@@ -118,6 +125,9 @@ func (r *Runner) Do(ctx context.Context, job *Job) (Outcome, error) {
 	a.rec.Status, a.rec.Failure = record.StatusSucceeded, failure
 	if failure != nil {
 		a.rec.Status = record.StatusFailed
+	}
+	if err := a.clean(a.secret); err != nil {
+		return a.out, err
 	}
 	a.out.Record = a.rec
 	return a.out, record.WriteAttempt(a.dir, a.rec)
@@ -193,61 +203,85 @@ func (a *attempt) inputProblems(in Input) (problems, string, error) {
 	return problems{list, dropped}, schema.Digest, nil
 }
 
+// opened is a prepared sandbox, with what goes with it.
+type opened struct {
+	sb      sandbox.Sandbox
+	way     *way
+	folders []string // to remove at the end
+}
+
 // open stages and prepares the sandbox, or takes the one that was prepared
-// ahead. The caller closes the sandbox and removes the folders.
-func (a *attempt) open(ctx context.Context) (sandbox.Sandbox, []string, *record.Failure) {
+// ahead. The caller closes the sandbox and the way, and removes the folders.
+func (a *attempt) open(ctx context.Context) (*opened, *record.Failure) {
 	if x := a.job.Ahead; x != nil {
 		err := x.take(ctx, a.Store, a.job.Inputs)
 		if err == nil {
-			return x.sb, []string{x.work, x.inputs()}, nil
+			return &opened{x.sb, x.way, []string{x.work, x.inputs()}}, nil
 		}
 		clean, cancel := cleanup(ctx)
 		a.leftover(x.Drop(clean))
 		cancel()
 		if ctx.Err() != nil {
-			return nil, nil, a.hostFailure(ctx, "preparing the sandbox", err)
+			return nil, a.hostFailure(ctx, "preparing the sandbox", err)
 		}
 		// It was prepared in advance, and what happened since is nobody's fault: a
 		// fresh one works, or fails for a reason of its own.
 	}
 	trees, paths, err := a.trees(ctx, a.job)
 	if err != nil {
-		return nil, nil, a.hostFailure(ctx, "staging", err)
+		return nil, a.hostFailure(ctx, "staging", err)
 	}
 	work := a.Folder.Path(record.WorkDir, a.job.ID)
-	sb, err := a.prepare(ctx, a.job, work, trees, paths)
+	sb, w, err := a.prepare(ctx, a.job, work, trees, paths)
 	if err != nil {
 		a.leftover(sandbox.RemoveTree(work))
-		return nil, nil, a.hostFailure(ctx, "preparing the sandbox", err)
+		return nil, a.hostFailure(ctx, "preparing the sandbox", err)
 	}
-	return sb, []string{work}, nil
+	return &opened{sb, w, []string{work}}, nil
 }
 
-// prepare makes the work folder and asks the runtime for a sandbox in it.
-func (r *Runner) prepare(ctx context.Context, job *Job, work string, trees, paths map[string]string) (sandbox.Sandbox, error) {
+// prepare makes the work folder and the way to the provider, and asks the
+// runtime for a sandbox.
+func (r *Runner) prepare(ctx context.Context, job *Job, work string, trees, paths map[string]string) (sandbox.Sandbox, *way, error) {
 	if err := os.MkdirAll(filepath.Dir(work), 0o755); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := os.Mkdir(work, 0o755); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	w, err := r.wayOf(job)
+	if err != nil {
+		return nil, nil, err
 	}
 	n := job.Node
-	return job.Runtime.Prepare(ctx, sandbox.Task{
+	task := sandbox.Task{
 		Run: r.Run, Attempt: job.ID, Dir: work, Process: n.Process, Files: n.Files, Sandbox: n.Sandbox,
 		Wall: job.Wall, OutputBytes: n.Budget.OutputBytes, OutputFiles: n.Budget.OutputFiles,
 		Skill: n.Skill, InputPaths: paths, Trees: trees, Executable: r.Executable,
 		ImageLabels: imageLabels(job),
-	})
+	}
+	w.apply(&task, job.Runtime.Mode())
+	sb, err := job.Runtime.Prepare(ctx, task)
+	if err != nil {
+		w.close()
+		return nil, nil, err
+	}
+	if w != nil {
+		w.sb = sb
+	}
+	return sb, w, nil
 }
 
 // sandboxed does all that needs a sandbox, and removes it again.
 func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
-	sb, folders, opened := a.open(ctx)
-	if opened != nil {
-		return opened
+	o, failed := a.open(ctx)
+	if failed != nil {
+		return failed
 	}
+	sb := o.sb
+	a.way, a.secret = o.way, a.secrets()
 	defer func() {
-		for _, dir := range folders {
+		for _, dir := range o.folders {
 			a.leftover(sandbox.RemoveTree(dir))
 		}
 	}()
@@ -256,6 +290,7 @@ func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
 		clean, cancel := cleanup(ctx)
 		defer cancel()
 		a.leftover(sb.Close(clean))
+		a.way.close()
 	}()
 	var failure *record.Failure
 	if n.Kind == plan.NodeCheck {

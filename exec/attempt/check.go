@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 
@@ -17,7 +18,7 @@ const MaxCheckStdout = 1 << 20
 
 // driveCheck runs a check to its end and keeps what it said.
 func (a *attempt) driveCheck(ctx context.Context, sb sandbox.Sandbox) *record.Failure {
-	files := newStreams(a.dir)
+	files := newStreams(a.dir, a.secret)
 	halt := &stopper{ch: make(chan struct{})}
 	said := &said{kept: files.stdout, stop: halt.stop}
 	end := a.supervise(ctx, sb, nil, halt, sandbox.Stdio{Stdout: said, Stderr: files.stderr})
@@ -49,7 +50,7 @@ func (a *attempt) driveCheck(ctx context.Context, sb sandbox.Sandbox) *record.Fa
 
 // said keeps the beginning of a check's output for its facts.
 type said struct {
-	kept *record.StreamWriter
+	kept io.Writer
 	stop func(*record.Failure)
 
 	mu   sync.Mutex

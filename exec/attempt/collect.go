@@ -92,7 +92,7 @@ func (a *attempt) collect(ctx context.Context, output string, failure *record.Fa
 			failure = HostFailure("promoting the outputs", err)
 		}
 	}
-	if failure == nil || !slices.ContainsFunc(result.Collected, func(c sandbox.Collected) bool { return c.Present }) {
+	if failure == nil || a.leaks() || !slices.ContainsFunc(result.Collected, func(c sandbox.Collected) bool { return c.Present }) {
 		a.leftover(sandbox.RemoveTree(frozen))
 		return failure
 	}
@@ -100,6 +100,48 @@ func (a *attempt) collect(ctx context.Context, output string, failure *record.Fa
 		a.leftover(err)
 	}
 	return failure
+}
+
+// submitted judges what a living worker has left so far, on a copy: what counts
+// is judged after its death. The problems are all that it is told.
+func (a *attempt) submitted(ctx context.Context, sb sandbox.Sandbox) []string {
+	trial := &attempt{Runner: a.Runner, job: a.job, dir: a.dir, rec: a.blank(a.job), secret: a.secret}
+	b := a.budget()
+	copied := filepath.Join(a.Folder.Path(record.WorkDir), a.job.ID+".submitted")
+	defer func() { a.leftover(sandbox.RemoveTree(copied)) }()
+	result, err := sandbox.Collect(ctx, sb.Output(), a.job.Node.Outputs, sandbox.Limits{Bytes: b.OutputBytes, Files: b.OutputFiles}, copied)
+	if err != nil {
+		return []string{"the output folder could not be read"}
+	}
+	failure := trial.judge(result)
+	if failure == nil {
+		return nil
+	}
+	var found []string
+	for _, r := range trial.rec.Refused {
+		found = append(found, fmt.Sprintf("%s: %s", r.Path, r.Reason))
+	}
+	for _, o := range trial.rec.Outputs {
+		for _, p := range o.Problems {
+			found = append(found, fmt.Sprintf("%s %s: %s: %s", o.Filename, p.Pointer, p.Rule, p.Message))
+		}
+	}
+	if len(found) == 0 {
+		found = append(found, failure.Detail)
+	}
+	const most = 50
+	if n := len(found); n > most {
+		found = append(found[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return found
+}
+
+// leaks reports whether an output held a secret: then not even the refused bytes
+// are kept.
+func (a *attempt) leaks() bool {
+	return slices.ContainsFunc(a.rec.Outputs, func(o record.Output) bool {
+		return slices.ContainsFunc(o.Problems, func(p record.Problem) bool { return p.Rule == ruleSecret })
+	})
 }
 
 func first(a, b *record.Failure) *record.Failure {
@@ -135,6 +177,9 @@ func (a *attempt) judge(result sandbox.Result) *record.Failure {
 		}
 		out.Digest, out.Bytes, out.Files = c.Digest, c.Bytes, countFiles(c.Files)
 		found, schema, err := a.outputProblems(c)
+		if err == nil {
+			err = a.secretProblems(c, &found)
+		}
 		if err != nil {
 			failure = first(failure, HostFailure("checking the output "+c.Output.Artifact, err))
 			continue
@@ -164,6 +209,29 @@ func (a *attempt) refusal(r sandbox.Refusal, result sandbox.Result) *record.Fail
 	}
 	f.Source = record.SourceArtifact
 	return f
+}
+
+// secretProblems refuses an artifact that holds the value of a credential, or a
+// token: nothing of the run may keep it.
+func (a *attempt) secretProblems(c sandbox.Collected, found *problems) error {
+	for _, f := range c.Files {
+		if f.Mode == plan.ModeDir {
+			continue
+		}
+		at := c.Path
+		if c.Output.Kind == plan.KindDirectory {
+			at = filepath.Join(c.Path, filepath.FromSlash(f.Path))
+		}
+		holds, err := holdsSecret(a.secret, at)
+		if err != nil {
+			return err
+		}
+		if holds || a.secret.Contains([]byte(f.Path)) {
+			found.list = append(found.list, record.Problem{Rule: ruleSecret, Message: "it holds the value of a credential or of a token"})
+			return nil
+		}
+	}
+	return nil
 }
 
 func (a *attempt) outputProblems(c sandbox.Collected) (problems, string, error) {

@@ -8,9 +8,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
+	"foundry/exec/broker"
 	"foundry/exec/record"
 	"foundry/harness"
 	"foundry/harness/contract"
@@ -58,15 +60,20 @@ func (a *attempt) drive(ctx context.Context, sb sandbox.Sandbox) *record.Failure
 	if err != nil {
 		return a.unstarted(ctx, sb, "expanding the prompt", err)
 	}
-	files := newStreams(a.dir)
+	cfg, err := a.sessionConfig(sb, prompt)
+	if err != nil {
+		return a.unstarted(ctx, sb, "reading the skill", err)
+	}
+	files := newStreams(a.dir, a.secret)
 	halt := &stopper{ch: make(chan struct{})}
 	pr, pw := io.Pipe()
 	st := &stream{
-		session: a.job.Adapter.Session(harness.SessionConfig{Harness: *a.job.Harness, Node: a.job.Node.ID,
-			Iteration: a.job.Iteration, Attempt: a.job.Attempt, Prompt: prompt}),
-		stdin: newStdin(), trace: files.trace, observe: a.job.Observe, budget: a.budget(), want: *a.job.Harness, model: a.job.Model,
+		session: a.job.Adapter.Session(cfg),
+		stdin:   newStdin(), trace: files.trace, observe: a.job.Observe, budget: armed(a.budget(), a.way), want: *a.job.Harness, model: a.job.Model,
 		stop: halt.stop, finished: make(chan struct{}), done: make(chan struct{}), calls: map[string]bool{},
 	}
+	st.submit = func() []string { return a.submitted(ctx, sb) }
+	a.arm(st.session)
 	go st.run(pr)
 	end := a.supervise(ctx, sb, st.finished, halt, sandbox.Stdio{
 		Stdin:  st.stdin,
@@ -76,7 +83,10 @@ func (a *attempt) drive(ctx context.Context, sb sandbox.Sandbox) *record.Failure
 	pw.Close()
 	<-st.done
 	a.rec.Dead = end.killErr == nil
-	a.rec.Worker, a.rec.Usage = st.worker(), st.usage()
+	a.rec.Worker, a.rec.Usage, a.rec.Submitted = st.worker(), st.usage(), st.submits
+	a.report = a.way.close()
+	a.account(a.report)
+	a.activation(st.session, a.report)
 	if end.exited {
 		a.rec.Exit = &record.Exit{Code: int64(end.exit.Code), Signal: end.exit.Signal, OOM: end.exit.OOM, Killed: end.ordered}
 	}
@@ -84,7 +94,45 @@ func (a *attempt) drive(ctx context.Context, sb sandbox.Sandbox) *record.Failure
 	if err = errors.Join(err, st.traceErr); err != nil {
 		err = fmt.Errorf("writing the streams: %w", err)
 	}
-	return a.verdict(end, halt.first(), err)
+	return a.verdict(end, halt.first(), err, st.session)
+}
+
+// sessionConfig is what a session knows of its attempt.
+func (a *attempt) sessionConfig(sb sandbox.Sandbox, prompt string) (harness.SessionConfig, error) {
+	n := a.job.Node
+	cfg := harness.SessionConfig{Harness: *a.job.Harness, Node: n.ID, Iteration: a.job.Iteration, Attempt: a.job.Attempt,
+		Prompt: prompt, SubmitAttempts: n.SubmitAttempts}
+	for _, id := range n.NestedSkills {
+		cfg.NestedSkills = append(cfg.NestedSkills, strings.TrimPrefix(id, plan.BundleSkill+":"))
+	}
+	b := a.Bundles[n.Skill]
+	if b == nil || a.job.Harness.TestStub {
+		return cfg, nil // a stub activates nothing
+	}
+	cfg.Skill = strings.TrimPrefix(n.Skill, plan.BundleSkill+":")
+	var err error
+	if cfg.SkillDir, err = sb.Expand("{skill}"); err != nil {
+		return cfg, err
+	}
+	for _, f := range b.Files {
+		if f.Path == "SKILL.md" {
+			cfg.SkillFile, err = a.Store.ReadAll(f.Digest, maxDocumentBytes)
+		}
+	}
+	return cfg, err
+}
+
+// arm lets the worker's requests through, up to its budget.
+func (a *attempt) arm(s harness.Session) {
+	if a.way == nil {
+		return
+	}
+	watch := ""
+	if p, ok := s.(harness.Prover); ok {
+		watch = p.Activation().Text
+	}
+	b := a.budget()
+	a.way.Arm(broker.Limits{Tokens: b.Tokens, CostMicroUSD: b.CostMicroUSD}, watch)
 }
 
 // unstarted cleans up before a process was started.
@@ -176,8 +224,8 @@ func (a *attempt) hostVerdict(end ending, stopped *record.Failure, hostErr error
 
 // verdict applies the order that the package documents to what happened before
 // the outputs are looked at.
-func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error) *record.Failure {
-	if f := a.hostVerdict(end, stopped, hostErr); f != nil {
+func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error, s harness.Session) *record.Failure {
+	if f := first(a.hostVerdict(end, stopped, hostErr), exceeded(a.report)); f != nil {
 		return f
 	}
 	w := a.rec.Worker
@@ -189,6 +237,12 @@ func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error) *r
 		f.Limit, f.Observed, f.Overshoot = record.Known(a.job.Node.Sandbox.Resources.MemoryBytes), record.Unknown, record.Unknown
 		f.Source = record.SourceSandbox
 		return f
+	case w.Status == contract.NoStatus || w.Status == contract.Errored:
+		if f := a.providerFailure(a.report, s); f != nil {
+			return f
+		}
+	}
+	switch {
 	case w.Status == contract.NoStatus:
 		return workerFailure(record.ReasonNoFinalEvent, "the stream ended without a final event; "+how, w)
 	case w.Violation != "":
@@ -197,10 +251,8 @@ func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error) *r
 		return workerFailure(record.ReasonWorkerError, "the final event says "+w.Status+"; "+how, w)
 	case failedExit:
 		return workerFailure(record.ReasonWorkerError, "the final event says "+w.Status+", but "+how, w)
-	case a.job.Node.RequireActivation:
-		return record.Fail(record.ReasonActivationUnproven, "nothing proves that the worker activated the skill "+a.job.Node.Skill)
 	}
-	return a.unknownSpend()
+	return first(a.unproven(), a.unknownSpend())
 }
 
 // unknownSpend fails an attempt that spent somebody's money and does not say

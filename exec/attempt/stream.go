@@ -29,6 +29,7 @@ type stream struct {
 	want    plan.Harness
 	model   *plan.Model           // nil: nobody prices
 	stop    func(*record.Failure) // the first failure ends the attempt
+	submit  func() []string       // what is wrong with what the worker left
 
 	finished chan struct{} // closed at the final event
 	once     sync.Once
@@ -38,6 +39,7 @@ type stream struct {
 	breach   string
 	turns    int64
 	calls    map[string]bool
+	submits  int64
 	traceErr error
 	skipped  int64
 	mismatch *record.Failure
@@ -55,17 +57,42 @@ func (s *stream) run(r io.Reader) {
 			break
 		}
 		events, reply := s.session.Line(line)
-		for _, ev := range events {
-			s.event(ev)
-		}
-		s.stdin.push(reply)
-		s.closeInput()
+		s.take(events, reply)
+		s.verify()
 	}
 	s.skipped = lines.Skipped()
 	for _, ev := range s.session.End() {
 		s.event(ev)
 	}
 	s.stdin.close()
+}
+
+// take works off what a line came to. What is submitted is judged and answered,
+// where the session waits for that.
+func (s *stream) take(events []contract.Event, reply []byte) {
+	submitted := false
+	for _, ev := range events {
+		submitted = submitted || ev.Type == contract.Submitted
+		s.event(ev)
+	}
+	s.stdin.push(reply)
+	if re, ok := s.session.(harness.Resubmitter); ok && submitted {
+		s.submits++
+		s.take(re.Answer(s.submit()))
+		return
+	}
+	s.closeInput()
+}
+
+// verify ends an attempt whose agent is not what the plan asks for.
+func (s *stream) verify() {
+	v, ok := s.session.(harness.Verifier)
+	if !ok || s.mismatch != nil || v.Mismatch() == "" {
+		return
+	}
+	s.mismatch = record.Fail(record.ReasonHarnessMismatch, text(fmt.Sprintf("harness %s: %s", s.want.Name, v.Mismatch())))
+	s.mismatch.Source = record.SourceWorker
+	s.stop(s.mismatch)
 }
 
 func (s *stream) closeInput() {
@@ -207,7 +234,7 @@ func tokens(t contract.Totals) int64 {
 // the attempt when there is too much of it. It never fails and never blocks
 // for longer than the session takes.
 type stdout struct {
-	kept *record.StreamWriter
+	kept io.Writer
 	pipe *io.PipeWriter
 	n    int64
 	max  int64

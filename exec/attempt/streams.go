@@ -3,9 +3,11 @@ package attempt
 import (
 	"bufio"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 
+	"foundry/exec/broker/redact"
 	"foundry/exec/record"
 )
 
@@ -13,27 +15,33 @@ import (
 // is not made: on some file systems a file costs as much as starting a process.
 type streams struct {
 	files          [3]lateFile
-	stdout, stderr *record.StreamWriter
+	kept           [2]*record.StreamWriter
+	stdout, stderr io.WriteCloser // without secrets, to what is kept; they never fail
 	trace          *bufio.Writer
+	traced         io.Closer
 }
 
-func newStreams(dir string) *streams {
+func newStreams(dir string, secrets *redact.Set) *streams {
 	s := new(streams)
 	for i, name := range [...]string{record.StdoutFile, record.StderrFile, record.TraceFile} {
 		s.files[i].path = filepath.Join(dir, name)
 	}
-	s.stdout = record.NewStreamWriter(&s.files[0], record.StreamHead, record.StreamTail)
-	s.stderr = record.NewStreamWriter(&s.files[1], record.StreamHead, record.StreamTail)
-	s.trace = bufio.NewWriter(&s.files[2])
+	for i := range s.kept {
+		s.kept[i] = record.NewStreamWriter(&s.files[i], record.StreamHead, record.StreamTail)
+	}
+	s.stdout, s.stderr = secrets.Writer(s.kept[0]), secrets.Writer(s.kept[1])
+	trace := secrets.Writer(&s.files[2])
+	s.trace, s.traced = bufio.NewWriter(trace), trace
 	return s
 }
 
 // finish writes what is held back and closes the files. The error is the first
 // of each stream.
 func (s *streams) finish() (out, errs record.Stream, err error) {
-	out, errOut := s.stdout.Finish()
-	errs, errErrs := s.stderr.Finish()
-	err = errors.Join(errOut, errErrs, s.trace.Flush())
+	err = errors.Join(s.stdout.Close(), s.stderr.Close())
+	out, errOut := s.kept[0].Finish()
+	errs, errErrs := s.kept[1].Finish()
+	err = errors.Join(err, errOut, errErrs, s.trace.Flush(), s.traced.Close())
 	for i := range s.files {
 		err = errors.Join(err, s.files[i].close())
 	}

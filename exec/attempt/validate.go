@@ -16,6 +16,7 @@ const (
 	ruleEncoding = "encoding"
 	ruleFormat   = "format"
 	ruleSize     = "size"
+	ruleSecret   = "secret"
 )
 
 // Check validates the bytes of one artifact of a kind, against a schema where

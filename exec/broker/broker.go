@@ -252,7 +252,7 @@ func (e *Endpoint) reach(p *plan.Provider) error {
 		}
 		e.b.scripts[p.Script] = s
 	}
-	e.base = &url.URL{Scheme: "http", Host: "scripted.invalid"}
+	e.base = &url.URL{Scheme: "http", Host: "script.invalid"}
 	e.upstream = s.player(e.o)
 	return nil
 }

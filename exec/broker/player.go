@@ -152,7 +152,7 @@ func (m *message) toolID(i int) string { return fmt.Sprintf("toolu_%04d_%d", m.n
 func (m *message) whole() string {
 	content := []any{}
 	if m.r.Thinking != "" {
-		content = append(content, map[string]any{"type": "thinking", "thinking": m.r.Thinking, "signature": "scripted"})
+		content = append(content, map[string]any{"type": "thinking", "thinking": m.r.Thinking, "signature": "script"})
 	}
 	if m.r.Text != "" {
 		content = append(content, map[string]any{"type": "text", "text": m.r.Text})

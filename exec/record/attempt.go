@@ -15,8 +15,9 @@ type Attempt struct {
 	Fixture       *Bundle      `json:"fixture,omitempty"`
 	Activation    *Activation  `json:"activation,omitempty"` // of an agent
 	Worker        Worker       `json:"worker"`
-	Exit          *Exit        `json:"exit,omitempty"` // nil: the process never started, or its end was not seen
-	Dead          bool         `json:"dead"`           // everything of the attempt was shown to be gone
+	Submitted     int64        `json:"submitted,omitempty"` // how often the living worker was judged, where it may submit more than once
+	Exit          *Exit        `json:"exit,omitempty"`      // nil: the process never started, or its end was not seen
+	Dead          bool         `json:"dead"`                // everything of the attempt was shown to be gone
 	Usage         Usage        `json:"usage"`
 	Broker        *Broker      `json:"broker,omitempty"` // nil: the attempt had none
 	Check         *CheckResult `json:"check,omitempty"`

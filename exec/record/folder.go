@@ -30,6 +30,8 @@ const (
 	StdoutFile    = "stdout"
 	StderrFile    = "stderr"
 	TraceFile     = "trace.jsonl"
+	SpendFile     = "spend.jsonl" // the broker's journal
+	BrokerDir     = "broker"      // of an attempt: what went to its provider and came back
 	RejectedDir   = "rejected"
 	PartialDir    = "partial" // what an attempt that did not end was freezing
 	maxFolderName = 200       // bytes; file systems allow 255
