@@ -69,8 +69,8 @@ type Task struct {
 	// for.
 	Executable string
 	// ImageLabels are labels that the image must have (see LabelProtocol and the
-	// like); "" is any value. The builtin image is not asked, and a local
-	// process has none.
+	// like); "" is any value. The builtin image is not asked. The local runtime
+	// holds the agent's version against the program that it starts.
 	ImageLabels map[string]string
 }
 
@@ -133,6 +133,7 @@ type Facts struct {
 	Repositories     []string          `json:"repositories,omitempty"`  // NAME@digest, as registries know the image; sorted
 	ConfigDigest     string            `json:"config_digest,omitempty"` // image config
 	Program          Program           `json:"program"`
+	Agent            *ProgramFile      `json:"agent,omitempty"`    // of a local agent that was found on this machine
 	Runtimes         map[string]string `json:"runtimes,omitempty"` // name → version: runc, containerd, …
 	User             string            `json:"user"`
 	Network          string            `json:"network"` // what the process really has

@@ -33,6 +33,7 @@ type applyFlags struct {
 	through     string
 	runDir      string
 	containerd  string
+	programs    []string
 	resume      string
 	parallelism int
 	keepGoing   bool
@@ -67,6 +68,7 @@ func (a *app) applyCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.BoolVar(&af.yes, "yes", false, "do not ask")
 	fl.StringArrayVar(&af.roots, "root", nil, "`NAME=DIR` with the bytes of a bundle of a plan file, or of a class of them (repeatable)")
+	fl.StringArrayVar(&af.programs, "program", nil, "`NAME=PATH` of a local agent's program; default: found on PATH (repeatable)")
 	fl.StringVar(&af.through, "through", "", "stop after the step, loop or branch `ID`")
 	fl.StringVar(&af.runDir, "run-dir", "", "new or empty `DIR` for the record; default: a fresh private folder")
 	fl.StringVar(&af.resume, "resume", "", "go on with the run in the folder `RUN`")
@@ -109,7 +111,11 @@ func (a *app) apply(ctx context.Context, name string, f *compileFlags, af *apply
 	if err := a.confirm(s, af); err != nil {
 		return err
 	}
-	runtimes, err := openRuntimes(ctx, s.plan, af)
+	programs, err := localPrograms(ctx, s.plan, af.programs)
+	if err != nil {
+		return err
+	}
+	runtimes, err := openRuntimes(ctx, s.plan, af, programs)
 	if err != nil {
 		return &exitError{exitInfrastructure, err}
 	}
@@ -271,13 +277,13 @@ func runFolder(dir string) (string, error) {
 }
 
 // openRuntimes opens the runtimes that the plan's modes need.
-func openRuntimes(ctx context.Context, p *plan.Plan, af *applyFlags) (map[string]sandbox.Runtime, error) {
+func openRuntimes(ctx context.Context, p *plan.Plan, af *applyFlags, programs []sandbox.ProgramFile) (map[string]sandbox.Runtime, error) {
 	out := map[string]sandbox.Runtime{}
 	needs := func(mode string) bool {
 		return slices.ContainsFunc(p.Nodes, func(n plan.Node) bool { return n.Sandbox.Mode == mode })
 	}
 	if needs(plan.SandboxLocal) {
-		r := local.New()
+		r := local.New(programs...)
 		out[r.Mode()] = r
 	}
 	if needs(plan.SandboxContainer) {

@@ -16,6 +16,7 @@ import (
 	"foundry/cmd/foundry/internal/view"
 	"foundry/compile"
 	"foundry/harness"
+	"foundry/harness/pi"
 	"foundry/harness/scripted"
 	"foundry/plan"
 	"foundry/sandbox"
@@ -28,7 +29,7 @@ const compileDeadline = 60 * time.Second
 // adapters are the harness adapters of this program.
 func adapters() map[string]harness.Adapter {
 	out := map[string]harness.Adapter{}
-	for _, a := range []harness.Adapter{scripted.Adapter{}} {
+	for _, a := range []harness.Adapter{pi.Adapter{}, scripted.Adapter{}} {
 		out[a.Name()] = a
 	}
 	return out

@@ -318,6 +318,8 @@ func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
 func imageLabels(job *Job) map[string]string {
 	n := job.Node
 	switch {
+	case n.Sandbox.Mode == plan.SandboxLocal && job.Harness != nil && !job.Harness.TestStub:
+		return map[string]string{sandbox.LabelHarness + job.Harness.Adapter: job.Harness.Version}
 	case n.Sandbox.Image == "" || n.Sandbox.Image == plan.ImageBuiltin:
 		return nil
 	case n.Check != nil && n.Check.Tool != "":
@@ -370,6 +372,8 @@ func HostFailure(what string, err error) *record.Failure {
 			reason = record.ReasonImageMismatch
 		} else if _, ok := errors.AsType[*sandbox.LimitNotEnforced](err); ok {
 			reason = record.ReasonLimitNotEnforced
+		} else if _, ok := errors.AsType[*sandbox.HarnessMismatch](err); ok {
+			reason = record.ReasonHarnessMismatch
 		}
 	}
 	return record.Fail(reason, text(fmt.Sprintf("%s: %v", what, err)))

@@ -342,6 +342,10 @@ func sandboxRecord(f sandbox.Facts, want plan.Sandbox) *record.Sandbox {
 		ConfigDigest: f.ConfigDigest, ProgramDigest: f.Program.Digest, User: f.User, Network: f.Network,
 		Credentials: want.Credentials, WorkerCreds: want.WorkerCredentials,
 	}
+	if f.Agent != nil {
+		agent := record.AgentProgram(*f.Agent)
+		s.Agent = &agent
+	}
 	for _, name := range sortedKeys(f.Runtimes) {
 		s.Runtimes = append(s.Runtimes, record.Version{Name: name, Version: text(f.Runtimes[name])})
 	}

@@ -156,22 +156,34 @@ type Stream struct {
 
 // Sandbox is what a runtime applied.
 type Sandbox struct {
-	Mode             string     `json:"mode"`
-	SecurityBoundary bool       `json:"security_boundary"`
-	Image            string     `json:"image,omitempty"`
-	ImageDigest      string     `json:"image_digest,omitempty"`       // of this machine's platform
-	ImageIndex       string     `json:"image_index,omitempty"`        // of the multi-platform index that it was taken from
-	Repositories     []string   `json:"repository_digests,omitempty"` // NAME@digest, where a registry knows the image
-	ConfigDigest     string     `json:"config_digest,omitempty"`
-	ProgramDigest    string     `json:"program_digest,omitempty"`
-	Runtimes         []Version  `json:"runtimes"` // sorted by name
-	User             string     `json:"user"`
-	Network          string     `json:"network"`
-	Credentials      []string   `json:"credentials"`        // names that the broker may use for it
-	WorkerCreds      []string   `json:"worker_credentials"` // names that entered it
-	Mounts           []Mount    `json:"mounts"`
-	Properties       []Property `json:"properties"`
-	Measured         Measured   `json:"measured"`
+	Mode             string        `json:"mode"`
+	SecurityBoundary bool          `json:"security_boundary"`
+	Image            string        `json:"image,omitempty"`
+	ImageDigest      string        `json:"image_digest,omitempty"`       // of this machine's platform
+	ImageIndex       string        `json:"image_index,omitempty"`        // of the multi-platform index that it was taken from
+	Repositories     []string      `json:"repository_digests,omitempty"` // NAME@digest, where a registry knows the image
+	ConfigDigest     string        `json:"config_digest,omitempty"`
+	ProgramDigest    string        `json:"program_digest,omitempty"`
+	Agent            *AgentProgram `json:"agent,omitempty"` // of a local agent
+	Runtimes         []Version     `json:"runtimes"`        // sorted by name
+	User             string        `json:"user"`
+	Network          string        `json:"network"`
+	Credentials      []string      `json:"credentials"`        // names that the broker may use for it
+	WorkerCreds      []string      `json:"worker_credentials"` // names that entered it
+	Mounts           []Mount       `json:"mounts"`
+	Properties       []Property    `json:"properties"`
+	Measured         Measured      `json:"measured"`
+}
+
+// AgentProgram is the program of this machine that a local agent was: found
+// once, on the user's PATH or where the user said.
+type AgentProgram struct {
+	Name              string `json:"name"` // in the plan's argv
+	Path              string `json:"path"` // without links
+	Digest            string `json:"digest"`
+	Version           string `json:"version"` // in its own words; "" if it was not asked
+	Interpreter       string `json:"interpreter,omitempty"`
+	InterpreterDigest string `json:"interpreter_digest,omitempty"`
 }
 
 // Measured is what the kernel counted for an attempt.

@@ -18,6 +18,7 @@ func (b *box) Facts() sandbox.Facts {
 	return sandbox.Facts{
 		Mode:       plan.SandboxLocal,
 		Program:    sandbox.Program{Digest: b.digest},
+		Agent:      b.agent,
 		User:       fmt.Sprintf("%d:%d", os.Geteuid(), os.Getegid()),
 		Network:    "host",
 		Mounts:     slices.Clone(b.mounts),
@@ -65,13 +66,18 @@ func (b *box) spec() json.RawMessage {
 		}
 		return out
 	}
+	argv := expand(b.task.Process.Argv)
+	if b.agent != nil {
+		_, own := start(*b.agent)
+		argv = append(own, argv[1:]...)
+	}
 	data, err := json.MarshalIndent(struct {
 		Mode    string   `json:"mode"`
 		Program string   `json:"program"`
 		Argv    []string `json:"argv"`
 		Env     []string `json:"env"`
 		Cwd     string   `json:"cwd"`
-	}{plan.SandboxLocal, b.path, expand(b.task.Process.Argv), append([]string{b.marker}, expand(b.task.Process.Env)...), b.cwd}, "", "  ")
+	}{plan.SandboxLocal, b.path, argv, append([]string{b.marker}, expand(b.task.Process.Env)...), b.cwd}, "", "  ")
 	if err != nil {
 		return nil // strings always encode
 	}

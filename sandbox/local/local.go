@@ -28,7 +28,8 @@ const MarkerVar = "FOUNDRY_ATTEMPT"
 
 // Runtime runs tasks as processes of this user. It is safe for concurrent use.
 type Runtime struct {
-	controller string // this process, for the marker
+	controller string                         // this process, for the marker
+	agents     map[string]sandbox.ProgramFile // by name
 
 	mu       sync.Mutex
 	programs map[string]program // by path
@@ -43,10 +44,15 @@ var _ sandbox.Runtime = (*Runtime)(nil)
 
 // New returns a runtime. It holds nothing that must be freed. What this process
 // was started with beyond the standard streams is kept from the processes that
-// it starts.
-func New() *Runtime {
+// it starts. An agent's program is one of those given, by the first word of its
+// argv; any other, and that of every check, is found on the plan's PATH.
+func New(agents ...sandbox.ProgramFile) *Runtime {
 	keepDescriptors()
-	return &Runtime{controller: controllerMark(), programs: map[string]program{}}
+	r := &Runtime{controller: controllerMark(), agents: map[string]sandbox.ProgramFile{}, programs: map[string]program{}}
+	for _, p := range agents {
+		r.agents[p.Name] = p
+	}
+	return r
 }
 
 // keepDescriptors marks every open descriptor as one that a new program does
@@ -70,12 +76,17 @@ func (r *Runtime) Close() error { return nil }
 // Prepare implements sandbox.Runtime. A Task.Dir that cannot be pasted into a
 // JSON file as it stands is refused: the plan's files hold paths as tokens. An
 // argv[0] that the plan's PATH does not have is an error that wraps
-// exec.ErrNotFound.
+// exec.ErrNotFound; an agent's program of another version than the task's label
+// is a *sandbox.HarnessMismatch.
 func (r *Runtime) Prepare(ctx context.Context, task sandbox.Task) (sandbox.Sandbox, error) {
 	if err := check(task); err != nil {
 		return nil, fmt.Errorf("local sandbox: cannot prepare: %w", err)
 	}
 	digest, err := r.programDigest(task.Executable)
+	if err != nil {
+		return nil, fmt.Errorf("local sandbox: cannot prepare: %w", err)
+	}
+	agent, err := r.agentOf(task)
 	if err != nil {
 		return nil, fmt.Errorf("local sandbox: cannot prepare: %w", err)
 	}
@@ -85,6 +96,7 @@ func (r *Runtime) Prepare(ctx context.Context, task sandbox.Task) (sandbox.Sandb
 		task:   task,
 		marker: MarkerVar + "=" + task.Run + "." + task.Attempt + "." + hex.EncodeToString(nonce[:]) + "." + r.controller,
 		digest: digest,
+		agent:  agent,
 		reaped: make(chan struct{}),
 		ended:  make(chan struct{}),
 	}
@@ -95,7 +107,7 @@ func (r *Runtime) Prepare(ctx context.Context, task sandbox.Task) (sandbox.Sandb
 	return b, nil
 }
 
-// programDigest hashes this program once for each state of its file.
+// programDigest hashes a program once for each state of its file.
 func (r *Runtime) programDigest(path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -114,13 +126,20 @@ func (r *Runtime) programDigest(path string) (string, error) {
 	if p, ok := r.programs[path]; ok && os.SameFile(p.info, info) && p.info.Size() == info.Size() && p.info.ModTime().Equal(info.ModTime()) {
 		return p.digest, nil
 	}
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	digest, err := hash(f)
+	if err != nil {
 		return "", err
 	}
-	p := program{info: info, digest: "sha256:" + hex.EncodeToString(h.Sum(nil))}
-	r.programs[path] = p
-	return p.digest, nil
+	r.programs[path] = program{info: info, digest: digest}
+	return digest, nil
+}
+
+func hash(r io.Reader) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // check refuses a task that the rest could not treat safely.

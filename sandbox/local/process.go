@@ -25,6 +25,7 @@ type box struct {
 	task   sandbox.Task
 	marker string // the environment entry that the attempt is found by
 	digest string // of this program
+	agent  *sandbox.ProgramFile
 	lookup func(string) (string, bool)
 
 	path   string // of the program

@@ -139,6 +139,11 @@ func (b *box) process() error {
 		return err
 	}
 	b.cwd = cwd
+	if b.agent != nil {
+		path, argv := start(*b.agent)
+		b.path, b.argv = path, append(argv, b.argv[1:]...)
+		return nil
+	}
 	b.path, err = b.program()
 	return err
 }
