@@ -1,0 +1,267 @@
+package diff
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+
+	"foundry/plan"
+)
+
+// Cases of the list of steps.
+const (
+	whenWorkerAdded   = "a worker added"
+	whenWorkerRemoved = "a worker removed"
+	whenCheckAdded    = "a check added"
+	whenCheckRemoved  = "a check removed"
+)
+
+// stepList is the list of nodes, in the order in which they run.
+func stepList() rule {
+	l := list{keys: []string{"ID"}, ordered: moved, shown: stepShown, cases: []Case{
+		widen("a worker more runs").when(whenWorkerAdded),
+		narrow("a worker less runs").when(whenWorkerRemoved),
+		widen("a process more runs").when(whenCheckAdded),
+		widen("what it proved is not proved any more").when(whenCheckRemoved),
+		neutral("it stands elsewhere in the order of the steps").when(whenReordered),
+	}}
+	l.when = func(v reflect.Value, kind Kind) string {
+		grades := v.FieldByName("Kind").String() == plan.NodeCheck || v.FieldByName("Kind").String() == plan.NodeJudge
+		switch {
+		case kind == Added && grades:
+			return whenCheckAdded
+		case kind == Added:
+			return whenWorkerAdded
+		case grades:
+			return whenCheckRemoved
+		}
+		return whenWorkerRemoved
+	}
+	l.content = func(p *place, v reflect.Value, kind Kind) *Text {
+		if prompt := v.FieldByName("Prompt").String(); kind == Added && prompt != "" {
+			return p.text("", prompt)
+		}
+		return nil
+	}
+	return keyed(l)
+}
+
+// stepShown is what a step may do, in one line.
+func stepShown(v reflect.Value) string {
+	n := v.Addr().Interface().(*plan.Node)
+	s := &n.Sandbox
+	parts := []string{n.Kind}
+	add := func(yes bool, format string, args ...any) {
+		if yes {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(n.Skill != "", "%s", n.Skill)
+	add(len(n.NestedSkills) > 0, "nested %s", join(n.NestedSkills))
+	add(n.Harness != "", "harness %s", n.Harness)
+	add(n.Check != nil, "argv %s", join(n.Process.Argv))
+	add(n.Check != nil && n.Check.TrustedHost, "on the host")
+	add(true, "%s", strings.TrimSpace(s.Mode+" "+s.Image))
+	add(true, "network %s", s.Network)
+	add(len(s.EgressHosts) > 0, "hosts %s", join(s.EgressHosts))
+	add(len(s.Credentials) > 0, "credentials %s", join(s.Credentials))
+	add(len(s.WorkerCredentials) > 0, "credentials inside %s", join(s.WorkerCredentials))
+	add(s.AllowShell, "shell")
+	add(s.AllowFetch, "fetches code")
+	var writable []string
+	for _, m := range s.Mounts {
+		if m.Mode != plan.MountReadOnly {
+			writable = append(writable, m.Destination)
+		}
+	}
+	add(len(writable) > 0, "writes %s", join(writable))
+	add(n.SubmitAttempts > 1, "%d submissions", n.SubmitAttempts)
+	add(n.Skill != "" && !n.RequireActivation, "activation not required")
+	b := n.Budget
+	add(true, "%d s", b.WallSeconds)
+	add(n.Check == nil, "%d turns, %d tool calls, %d tokens, %d micro-USD", b.Turns, b.ToolCalls, b.Tokens, b.CostMicroUSD)
+	add(true, "output %d bytes in %d files", b.OutputBytes, b.OutputFiles)
+	return cut(strings.Join(parts, "; "), 4*maxBrief)
+}
+
+// moved reports the steps that changed their place among those that both plans
+// have: the fewest that leave the others in one order.
+func moved(p *place, before, after []paired) {
+	kept := ascending(after)
+	placeBefore := make(map[string]int, len(before))
+	for i := range before {
+		placeBefore[before[i].key] = i
+	}
+	for j := range after {
+		if kept[j] {
+			continue
+		}
+		k := after[j].key
+		p.sayAt(p.path+"["+k+"]", whenReordered, Reordered, behind(before, placeBefore[k]), behind(after, j))
+	}
+}
+
+// ascending marks a longest run of entries whose places before ascend.
+func ascending(list []paired) []bool {
+	var tails []int // of the best run of each length, the index of its last entry
+	previous := make([]int, len(list))
+	for j := range list {
+		k := sort.Search(len(tails), func(k int) bool { return list[tails[k]].a >= list[j].a })
+		previous[j] = -1
+		if k > 0 {
+			previous[j] = tails[k-1]
+		}
+		if k == len(tails) {
+			tails = append(tails, j)
+		} else {
+			tails[k] = j
+		}
+	}
+	kept := make([]bool, len(list))
+	for j := tails[len(tails)-1]; j >= 0; j = previous[j] {
+		kept[j] = true
+	}
+	return kept
+}
+
+func behind(list []paired, i int) string {
+	if i == 0 {
+		return "first"
+	}
+	return "after " + list[i-1].key
+}
+
+// renumbered is the number of a step's phase. One phase that was put in or taken
+// out gives all behind it another number, so that all of them are one change.
+func renumbered() rule {
+	return rule{[]Case{neutral("phases have other numbers; the order of the steps is said apart").when(whenChanges)}, func(p *place, a, b reflect.Value) {
+		if p.phases == 0 {
+			p.say(whenChanges, Changed, brief(a), brief(b))
+			p.phases, p.phaseAt = 1, len(p.report.Changes)-1
+			return
+		}
+		c := &p.report.Changes[p.phaseAt]
+		if p.phases++; p.phases == 2 {
+			c.After += " of " + strings.TrimSuffix(strings.TrimPrefix(c.Path, "nodes["), "].phase")
+			c.Path = "nodes[*].phase"
+		}
+		first, _, _ := strings.Cut(c.After, ", the first of ")
+		c.After = fmt.Sprintf("%s, the first of %d steps", first, p.phases)
+	}}
+}
+
+// Cases of what a step waits for.
+const (
+	whenFree    = "does not wait for it any more"
+	whenStill   = "waits for it by way of others"
+	whenGone    = "waited for what is gone"
+	whenAwaits  = "waits for one more"
+	whenAlready = "waited for it by way of others"
+)
+
+// needs is the list of what a step waits for.
+func needs() rule {
+	return rule{[]Case{
+		widen("it may start before that is done and checked").when(whenFree),
+		neutral("it still waits for that, by way of others").when(whenStill),
+		neutral("what it waited for was removed").when(whenGone),
+		narrow("it waits for more").when(whenAwaits),
+		neutral("it waited for that already, by way of others").when(whenAlready),
+		neutral("the same entries: their order means nothing").when(whenReordered),
+	}, func(p *place, a, b reflect.Value) {
+		before, after := p.texts(a, true), p.texts(b, false)
+		in, out := lacking(after, before), lacking(before, after)
+		if len(in)+len(out) == 0 {
+			if !slices.Equal(before, after) {
+				p.say(whenReordered, Reordered, join(before), join(after))
+			}
+			return
+		}
+		if p.order == nil {
+			p.order = newOrder(p.differ)
+		}
+		for _, id := range in {
+			when := whenAwaits
+			if p.order.before.reaches(p.texts(a, true), id) {
+				when = whenAlready
+			}
+			p.say(when, Added, "", id)
+		}
+		for _, id := range out {
+			when := whenFree
+			switch {
+			case !p.order.after.has(id):
+				when = whenGone
+			case p.order.after.reaches(p.texts(b, false), id):
+				when = whenStill
+			}
+			p.say(when, Removed, id, "")
+		}
+	}}
+}
+
+// order is who waits for whom in both plans, by ids after the change.
+type order struct{ before, after *waits }
+
+type waits struct {
+	of   map[string][]string // id → what it waits for; of a loop or branch, its members
+	left int                 // steps of the search that are left for the whole comparison
+}
+
+// maxSearch bounds the search for who waits for whom; without an answer, a step
+// counts as not waiting.
+const maxSearch = 5_000_000
+
+func newOrder(d *differ) *order {
+	same := func(id string) string { return id }
+	return &order{newWaits(d.before.Plan, d.nowCalledStep), newWaits(d.after.Plan, same)}
+}
+
+func newWaits(p *plan.Plan, called func(string) string) *waits {
+	w := &waits{of: make(map[string][]string, len(p.Nodes)), left: maxSearch}
+	add := func(id string, what ...string) {
+		id = called(id)
+		list := w.of[id]
+		for _, x := range what {
+			if x = called(x); x != id { // a loop may have the name of its body
+				list = append(list, x)
+			}
+		}
+		w.of[id] = list
+	}
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		add(n.ID, n.Needs...)
+	}
+	for i := range p.Loops {
+		add(p.Loops[i].ID, p.Loops[i].Body...)
+	}
+	for i := range p.Branches {
+		add(p.Branches[i].ID, p.Branches[i].Alternatives...)
+	}
+	return w
+}
+
+func (w *waits) has(id string) bool { _, ok := w.of[id]; return ok }
+
+// reaches reports whether one of from waits for id, at first hand or not.
+func (w *waits) reaches(from []string, id string) bool {
+	seen := make(map[string]bool, len(from))
+	queue := slices.Clone(from)
+	for len(queue) > 0 && w.left > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		if at == id {
+			return true
+		}
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		w.left -= 1 + len(w.of[at])
+		queue = append(queue, w.of[at]...)
+	}
+	return false
+}

@@ -1,0 +1,149 @@
+package diff
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"foundry/plan"
+)
+
+// Text is the difference of two texts by lines. Each line starts with "+" (it is
+// new), "-" (it is gone), " " (it stands around them) or "@@" (where that is).
+type Text struct {
+	Lines   []string `json:"lines"`
+	LeftOut int      `json:"left_out,omitempty"` // lines that are not shown
+	Note    string   `json:"note,omitempty"`     // why there are none
+}
+
+// Bounds of texts.
+const (
+	maxTextBytes  = 1 << 20 // of one side; larger ones are not compared
+	maxTextLines  = 400     // of one text
+	maxShownLines = 20_000  // of a whole report
+	maxLineBytes  = 1_000
+	context       = 3
+)
+
+// text compares two texts.
+func (d *differ) text(before, after string) *Text {
+	if len(before) > maxTextBytes || len(after) > maxTextBytes {
+		return &Text{Note: "too large to be compared by lines"}
+	}
+	if !readable(before) || !readable(after) {
+		return &Text{Note: "no text"}
+	}
+	if before == after {
+		return nil
+	}
+	u, err := udiff.ToUnifiedDiff("", "", before, udiff.Lines(before, after), context)
+	if err != nil {
+		return &Text{Note: "not compared by lines: " + err.Error()}
+	}
+	t := &Text{}
+	add := func(line string) {
+		if len(t.Lines) >= maxTextLines || d.shown >= maxShownLines {
+			t.LeftOut++
+			return
+		}
+		d.shown++
+		t.Lines = append(t.Lines, cut(line, maxLineBytes))
+	}
+	for _, h := range u.Hunks {
+		add(hunkHead(h))
+		for _, l := range h.Lines {
+			mark := " "
+			switch l.Kind {
+			case udiff.Delete:
+				mark = "-"
+			case udiff.Insert:
+				mark = "+"
+			}
+			text, whole := strings.CutSuffix(l.Content, "\n")
+			if !whole && l.Kind != udiff.Equal {
+				text += " (no line feed at the end)"
+			}
+			add(mark + text)
+		}
+	}
+	return t
+}
+
+// hunkHead says which lines a part is, before and after.
+func hunkHead(h *udiff.Hunk) string {
+	before, after := 0, 0
+	for _, l := range h.Lines {
+		if l.Kind != udiff.Insert {
+			before++
+		}
+		if l.Kind != udiff.Delete {
+			after++
+		}
+	}
+	return fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.FromLine, before, h.ToLine, after)
+}
+
+func readable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
+
+// bytes compares two files of a bundle; either may be nil.
+func (d *differ) bytes(before, after *plan.BundleFile) *Text {
+	if d.before.Open == nil && before != nil || d.after.Open == nil && after != nil {
+		return &Text{Note: "only digests are at hand: compare closures or policies to see the lines"}
+	}
+	x, err := read(d.before.Open, before)
+	if err == nil {
+		var y string
+		if y, err = read(d.after.Open, after); err == nil {
+			return d.text(x, y)
+		}
+	}
+	return &Text{Note: err.Error()}
+}
+
+func read(open func(string) (io.ReadCloser, error), f *plan.BundleFile) (string, error) {
+	if f == nil || f.Mode == plan.ModeDir {
+		return "", nil
+	}
+	if f.Bytes > maxTextBytes {
+		return "", errors.New("too large to be compared by lines")
+	}
+	r, err := open(f.Digest)
+	if err != nil {
+		return "", errors.New("its bytes cannot be read")
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxTextBytes+1))
+	if r.Close() != nil || err != nil {
+		return "", errors.New("its bytes cannot be read")
+	}
+	return string(data), nil
+}
+
+// fileBytes is the digest of a file in a bundle: its bytes.
+func fileBytes() rule {
+	return rule{[]Case{widen("what a step reads or is held against is another text").when(whenChanges)}, func(p *place, a, b reflect.Value) {
+		c := p.say(whenChanges, Changed, a.String(), b.String())
+		c.Text = p.bytes(p.in[0].Addr().Interface().(*plan.BundleFile), p.in[1].Addr().Interface().(*plan.BundleFile))
+	}}
+}
+
+// fileList is the files of a bundle.
+func fileList() rule {
+	return keyed(list{keys: []string{"Path"}, cases: plainly(widen("a file more that a step reads or is held against"), widen("what the file said does not hold any more")),
+		shown: func(v reflect.Value) string {
+			f := v.Addr().Interface().(*plan.BundleFile)
+			return strings.TrimSpace(f.Mode + " " + f.Digest)
+		},
+		content: func(p *place, v reflect.Value, kind Kind) *Text {
+			f := v.Addr().Interface().(*plan.BundleFile)
+			if kind == Removed {
+				return p.bytes(f, nil)
+			}
+			return p.bytes(nil, f)
+		},
+	})
+}
