@@ -20,12 +20,12 @@ func (a *app) imageCommand() *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
 		Use:   "image",
-		Short: "Bring images in without a registry, and see their digests",
+		Short: "Build images or bring them in, without a registry, and see their digests",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&address, "containerd", os.Getenv("CONTAINERD_ADDRESS"), "`ADDRESS` of a system containerd; default: the embedded one's store")
-	cmd.AddCommand(a.imageImport(&address), a.imageList(&address), a.imageRemove(&address))
+	cmd.AddCommand(a.imageBuild(&address), a.imageImport(&address), a.imageList(&address), a.imageRemove(&address))
 	return cmd
 }
 

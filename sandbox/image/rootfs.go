@@ -46,7 +46,7 @@ func openRootfs(dir string, o Options) (_ *Source, err error) {
 		}
 	}()
 	hash := digest.SHA256.Digester()
-	err = writeRootfs(root, io.MultiWriter(out, hash.Hash()))
+	err = WriteLayer(root, io.MultiWriter(out, hash.Hash()))
 	size, errSize := out.Seek(0, io.SeekEnd)
 	if err := errors.Join(err, errSize, out.Close()); err != nil {
 		return nil, err
@@ -74,8 +74,11 @@ func openRootfs(dir string, o Options) (_ *Source, err error) {
 // fileKey is a file, whatever names it has.
 type fileKey struct{ dev, inode uint64 }
 
-// writeRootfs writes all below a folder as a tar, in the order of their names.
-func writeRootfs(root *os.Root, to io.Writer) error {
+// WriteLayer writes all below a folder as a tar, in the order of their names: a
+// function of names, modes and bytes alone. Owners become root, times the epoch;
+// setuid and setgid bits and extended attributes are dropped, and what is in the
+// folders where the kernel's file systems are mounted.
+func WriteLayer(root *os.Root, to io.Writer) error {
 	w := tar.NewWriter(to)
 	seen := map[fileKey]string{} // files of several names: the first of them
 	err := fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
