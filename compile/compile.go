@@ -16,8 +16,11 @@ import (
 // Diagnostic is one finding; see its fields.
 type Diagnostic = diag.Diagnostic
 
-// Range is a place in a file.
-type Range = diag.Range
+// Range is a part of a file, and Pos a place in it.
+type (
+	Range = diag.Range
+	Pos   = diag.Pos
+)
 
 // Severities of a Diagnostic.
 const (
@@ -63,6 +66,8 @@ type Result struct {
 	Blobs       map[string][]byte // every file of the plan's bundles, by digest
 	Diagnostics []Diagnostic      // sorted
 	Sources     map[string][]byte // files that diagnostics point into
+
+	compiler *compiler // for Place
 }
 
 // Compile reads a policy, a file or a folder of *.hcl, and everything that it
@@ -81,7 +86,7 @@ func Compile(ctx context.Context, policyPath string, opts Options) *Result {
 		res.Diagnostics = c.diags
 		return res
 	}
-	res.Plan, res.Encoded, res.Digest = c.plan, encoded, plan.Digest(encoded)
+	res.Plan, res.Encoded, res.Digest, res.compiler = c.plan, encoded, plan.Digest(encoded), c
 	return res
 }
 

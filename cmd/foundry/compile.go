@@ -118,6 +118,10 @@ func (a *app) compile(policy string, f *compileFlags) (*compile.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.compileWith(policy, opts)
+}
+
+func (a *app) compileWith(policy string, opts compile.Options) (*compile.Result, error) {
 	ctx, cancel := context.WithTimeout(a.ctx, compileDeadline)
 	defer cancel()
 	res := compile.Compile(ctx, filepath.ToSlash(policy), opts)
@@ -137,6 +141,7 @@ type source struct {
 	blobs   sandbox.Blobs
 	policy  string // the policy it was compiled from, "" otherwise
 	raw     map[string][]byte
+	result  *compile.Result // of the policy
 }
 
 // load finds out what the user named: a policy, a plan file, or a closure.
@@ -179,7 +184,11 @@ func (a *app) load(name string, f *compileFlags, roots []closure.Root) (*source,
 	if err != nil {
 		return nil, err
 	}
-	return &source{plan: res.Plan, encoded: res.Encoded, blobs: closure.Memory(res.Blobs), policy: name, raw: res.Blobs}, nil
+	return compiled(name, res), nil
+}
+
+func compiled(policy string, res *compile.Result) *source {
+	return &source{plan: res.Plan, encoded: res.Encoded, blobs: closure.Memory(res.Blobs), policy: policy, raw: res.Blobs, result: res}
 }
 
 // checked proves a decoded plan against the rules of its format.
