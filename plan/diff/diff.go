@@ -113,6 +113,7 @@ type differ struct {
 	before, after Side
 	report        *Report
 	renamed       map[string]map[string]string // list → id before → id after
+	bundles       map[string][2]*plan.Bundle   // by id after the change, nil until it is asked for
 	order         *order                       // nil until it is asked for
 	phases        int                          // steps whose phase has another number
 	phaseAt       int                          // the change that says so

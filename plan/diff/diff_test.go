@@ -44,17 +44,9 @@ func compare(t testing.TB, a, b *plan.Plan) *Report {
 	return r
 }
 
-// TestEveryFieldHasARow fails when a field is added to a plan without a row, or
-// a row is left behind.
-func TestEveryFieldHasARow(t *testing.T) {
-	rows := map[string]bool{}
-	for _, r := range Rows() {
-		if rows[r.Field] {
-			t.Errorf("%s has two rows", r.Field)
-		}
-		rows[r.Field] = true
-	}
-	seen := map[reflect.Type]bool{}
+// fieldTypes are the fields of a plan by the names of their rows.
+func fieldTypes() map[string]reflect.Type {
+	out, seen := map[string]reflect.Type{}, map[reflect.Type]bool{}
 	var walk func(reflect.Type)
 	walk = func(typ reflect.Type) {
 		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
@@ -65,18 +57,57 @@ func TestEveryFieldHasARow(t *testing.T) {
 		}
 		seen[typ] = true
 		for i := range typ.NumField() {
-			key, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-			name := typ.Name() + "." + key
-			if !rows[name] {
-				t.Errorf("%s of a plan has no row in table.go: say what its changes mean", name)
-			}
-			delete(rows, name)
-			walk(typ.Field(i).Type)
+			f := typ.Field(i)
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			out[typ.Name()+"."+key] = f.Type
+			walk(f.Type)
 		}
 	}
 	walk(reflect.TypeFor[plan.Plan]())
-	for name := range rows {
-		t.Errorf("the row %s is of no field of a plan", name)
+	return out
+}
+
+// TestEveryFieldHasARow fails when a field is added to a plan without a row, or
+// a row is left behind.
+func TestEveryFieldHasARow(t *testing.T) {
+	types := fieldTypes()
+	rows := map[string]bool{}
+	for _, r := range Rows() {
+		if rows[r.Field] {
+			t.Errorf("%s has two rows", r.Field)
+		}
+		rows[r.Field] = true
+		if types[r.Field] == nil {
+			t.Errorf("the row %s is of no field of a plan", r.Field)
+		}
+	}
+	for name := range types {
+		if !rows[name] {
+			t.Errorf("%s of a plan has no row in table.go: say what its changes mean", name)
+		}
+	}
+	if len(types) < 190 {
+		t.Errorf("only %d fields are found", len(types))
+	}
+}
+
+// TestFieldWithoutARow: what the table does not know widens.
+func TestFieldWithoutARow(t *testing.T) {
+	type thing struct {
+		Known   string `json:"id"`
+		Unheard string `json:"unheard"`
+	}
+	typ := reflect.TypeFor[thing]()
+	found := indexRows(typ, map[reflect.Type][]field{})[typ]
+	for _, f := range found {
+		d := &differ{report: &Report{}}
+		f.row.compare(&place{differ: d, row: f.row, path: f.key}, reflect.ValueOf("a"), reflect.ValueOf("b"))
+		if d.report.Class() != Widens || d.report.Changes[0].Row != "thing."+f.key {
+			t.Errorf("%+v", d.report.Changes)
+		}
+	}
+	if len(found) != 2 {
+		t.Errorf("%d fields", len(found))
 	}
 }
 

@@ -147,3 +147,60 @@ func fileList() rule {
 		},
 	})
 }
+
+const whenFollows = "changes only in the digests of bundles that changed"
+
+// promptText is the exact text that a worker gets. It names its skills by their
+// digests: where nothing else of it changed, that says no more than the skills.
+func promptText() rule {
+	return rule{[]Case{text.when(whenChanges), neutral("it names a skill that changed by its digest").when(whenFollows)}, func(p *place, a, b reflect.Value) {
+		if p.withSkillsOf(p.in[0], a.String()) == b.String() {
+			p.say(whenFollows, Changed, size(a.String()), size(b.String()))
+			return
+		}
+		c := p.say(whenChanges, Changed, size(a.String()), size(b.String()))
+		c.Text = p.text(a.String(), b.String())
+	}}
+}
+
+// withSkillsOf is a prompt before the change with what it says of the node's
+// skills as it is after it.
+func (d *differ) withSkillsOf(node reflect.Value, prompt string) string {
+	ids := []string{node.FieldByName("Skill").String()}
+	if nested := node.FieldByName("NestedSkills"); nested.IsValid() {
+		for i := range nested.Len() {
+			ids = append(ids, nested.Index(i).String())
+		}
+	}
+	if d.bundles == nil {
+		d.bundles = map[string][2]*plan.Bundle{}
+		for i := range d.before.Plan.Bundles {
+			b := &d.before.Plan.Bundles[i]
+			d.bundles[d.nowCalled(bundleList, b.ID)] = [2]*plan.Bundle{b}
+		}
+		for i := range d.after.Plan.Bundles {
+			b := &d.after.Plan.Bundles[i]
+			d.bundles[b.ID] = [2]*plan.Bundle{d.bundles[b.ID][0], b}
+		}
+	}
+	var pairs []string
+	for _, id := range ids {
+		x, y := d.bundles[d.nowCalled(bundleList, id)][0], d.bundles[d.nowCalled(bundleList, id)][1]
+		if x == nil || y == nil {
+			continue
+		}
+		pairs = append(pairs, x.Digest, y.Digest)
+		if x.Mold != nil && y.Mold != nil {
+			pairs = append(pairs, x.Mold.ProvenanceDigest, y.Mold.ProvenanceDigest, castOf(x.Mold), castOf(y.Mold))
+		}
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i] == "" { // a replacer would put the other between all characters
+			return prompt
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace(prompt)
+}
+
+// castOf is how a prompt names the cast of a skill.
+func castOf(m *plan.Mold) string { return fmt.Sprintf("revision %d, commit %s", m.Revision, m.Commit) }
