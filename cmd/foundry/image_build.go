@@ -72,6 +72,11 @@ func (a *app) imageBuild(address *string) *cobra.Command {
 }
 
 func (a *app) buildImage(ctx context.Context, address string, o build.Options, archive string, noStore bool) (err error) {
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = &exitError{exitInterrupted, err}
+		}
+	}()
 	built, err := build.Build(ctx, o)
 	if _, refused := errors.AsType[*build.Refusal](err); refused {
 		return usage("%w", err)

@@ -45,6 +45,8 @@ var rooms = []room{
 	{name: "foundry/compile", forbids: slices.Concat(containerModules, []string{"foundry/exec", "foundry/sandbox", "foundry/cmd", "os/exec", "net/http"})},
 	{name: "foundry/sandbox", exact: true, ours: []string{"foundry/sandbox", "foundry/plan"}, forbids: slices.Concat(language, containerModules)},
 	{name: "foundry/sandbox/local", ours: []string{"foundry/sandbox/local", "foundry/sandbox", "foundry/plan"}, forbids: slices.Concat(language, containerModules)},
+	{name: "foundry/sandbox/image", exact: true, ours: []string{"foundry/sandbox", "foundry/plan"}, forbids: slices.Concat(language, containerModules, []string{"os/exec"})},
+	{name: "foundry/sandbox/image/build", ours: []string{"foundry/sandbox/image", "foundry/sandbox", "foundry/plan"}, forbids: slices.Concat(language, containerModules)},
 	{name: "foundry/sandbox", forbids: slices.Concat(language, []string{"foundry/compile", "foundry/exec", "foundry/harness"})},
 	{name: "foundry/exec", forbids: slices.Concat(language, containerModules, []string{"foundry/compile", "foundry/cmd", "foundry/exec/grade", "foundry/exec/subagent"})},
 	{name: "foundry/exec/broker", ours: []string{"foundry/exec/broker/redact", "foundry/plan", "foundry/plan/document"}},

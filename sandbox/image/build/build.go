@@ -193,7 +193,7 @@ func (b *builder) build(ctx context.Context, l Lock) (*Built, Lock, error) {
 			return nil, l, err
 		}
 	}
-	built, err := b.assemble(layers, labels)
+	built, err := b.assemble(ctx, layers, labels)
 	return built, l, err
 }
 
@@ -250,7 +250,7 @@ func (b *builder) labels(l Lock, node string) (map[string]string, error) {
 }
 
 // assemble writes the layers, config and manifest as an OCI layout.
-func (b *builder) assemble(names []string, labels map[string]string) (*Built, error) {
+func (b *builder) assemble(ctx context.Context, names []string, labels map[string]string) (*Built, error) {
 	out := &Built{dir: b.dir, layout: filepath.Join(b.dir, "layout"), Labels: labels}
 	blobs := filepath.Join(out.layout, v1.ImageBlobsDir, "sha256")
 	if err := os.MkdirAll(blobs, 0o755); err != nil {
@@ -259,6 +259,9 @@ func (b *builder) assemble(names []string, labels map[string]string) (*Built, er
 	m := v1.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageManifest}
 	var diffs []digest.Digest
 	for _, name := range names {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("image build: %w", context.Cause(ctx))
+		}
 		d, err := writeLayer(b.layer(name), blobs)
 		if err != nil {
 			return nil, fmt.Errorf("image build: the layer %s: %w", name, err)
