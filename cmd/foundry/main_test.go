@@ -1,13 +1,17 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"foundry/sandbox/containerd"
@@ -85,6 +89,26 @@ func needContainers(t testing.TB) {
 	}
 }
 
+// commitAll is the script command `commit`: it makes the current folder a git
+// repository where it is none, and commits everything in it. No git is run.
+func commitAll(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: commit")
+	}
+	dir := ts.MkAbs(".")
+	repo, err := git.PlainOpen(dir)
+	if errors.Is(err, git.ErrRepositoryNotExists) {
+		repo, err = git.PlainInit(dir, false)
+	}
+	ts.Check(err)
+	w, err := repo.Worktree()
+	ts.Check(err)
+	ts.Check(w.AddWithOptions(&git.AddOptions{All: true}))
+	author := &object.Signature{Name: "author", Email: "author@example.com", When: time.Unix(1_700_000_000, 0)}
+	_, err = w.Commit("a change", &git.CommitOptions{Author: author, AllowEmptyCommits: true})
+	ts.Check(err)
+}
+
 // TestScripts runs the command line as a user does. Scripts in testdata/script
 // may ask [corpus] and [containers].
 func TestScripts(t *testing.T) {
@@ -102,6 +126,7 @@ func TestScripts(t *testing.T) {
 			}
 			return false, os.ErrInvalid
 		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"commit": commitAll},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("REPO", repository(t))
 			env.Setenv("CORPUS", corpus(t))

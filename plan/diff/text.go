@@ -46,6 +46,7 @@ func (d *differ) text(before, after string) *Text {
 		return &Text{Note: "not compared by lines: " + err.Error()}
 	}
 	t := &Text{}
+	oneEnds := strings.HasSuffix(before, "\n") != strings.HasSuffix(after, "\n")
 	add := func(line string) {
 		if len(t.Lines) >= maxTextLines || d.shown >= maxShownLines {
 			t.LeftOut++
@@ -65,7 +66,7 @@ func (d *differ) text(before, after string) *Text {
 				mark = "+"
 			}
 			text, whole := strings.CutSuffix(l.Content, "\n")
-			if !whole && l.Kind != udiff.Equal {
+			if !whole && oneEnds {
 				text += " (no line feed at the end)"
 			}
 			add(mark + text)

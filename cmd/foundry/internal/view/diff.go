@@ -182,7 +182,10 @@ func textLines(b *strings.Builder, t *diff.Text) {
 		fmt.Fprintf(b, "    | (%s)\n", Safe(t.Note))
 	}
 	for _, l := range t.Lines {
-		fmt.Fprintf(b, "    | %s\n", Safe(l))
+		if l == " " { // an empty line around the others
+			l = ""
+		}
+		fmt.Fprintf(b, "    |%s\n", Safe(l))
 	}
 	if t.LeftOut > 0 {
 		fmt.Fprintf(b, "    | … %s more\n", count(t.LeftOut, "line"))
