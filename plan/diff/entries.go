@@ -109,7 +109,7 @@ func toolList() rule {
 // outputList is what a step must and may give.
 func outputList() rule {
 	return keyed(list{keys: []string{"Artifact"},
-		cases: []Case{widen("an artifact more crosses the border").when(whenAdded), widen("the step succeeds without it").when(whenRemoved), narrow("the step does not give it any more").when(whenOptionalRemoved)},
+		cases: []Case{widen("one more artifact crosses the border").when(whenAdded), widen("the step succeeds without it").when(whenRemoved), narrow("the step does not give it any more").when(whenOptionalRemoved)},
 		when: func(v reflect.Value, kind Kind) string {
 			switch {
 			case kind == Added:

@@ -64,6 +64,11 @@ func grows(what string) rule {
 	return number(widen("more "+what), narrow("less "+what))
 }
 
+// growsCount is the same for what is counted.
+func growsCount(what string) rule {
+	return number(widen("more "+what), narrow("fewer "+what))
+}
+
 // number is an integer.
 func number(more, less verdict) rule {
 	return rule{[]Case{more.when(whenGrows), less.when(whenShrinks)}, func(p *place, a, b reflect.Value) {

@@ -21,9 +21,9 @@ const (
 // stepList is the list of nodes, in the order in which they run.
 func stepList() rule {
 	l := list{keys: []string{"ID"}, ordered: moved, shown: stepShown, cases: []Case{
-		widen("a worker more runs").when(whenWorkerAdded),
-		narrow("a worker less runs").when(whenWorkerRemoved),
-		widen("a process more runs").when(whenCheckAdded),
+		widen("one more worker runs").when(whenWorkerAdded),
+		narrow("one worker fewer runs").when(whenWorkerRemoved),
+		widen("one more process runs").when(whenCheckAdded),
 		widen("what it proved is not proved any more").when(whenCheckRemoved),
 		neutral("it stands elsewhere in the order of the steps").when(whenReordered),
 	}}

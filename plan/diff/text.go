@@ -134,7 +134,7 @@ func fileBytes() rule {
 
 // fileList is the files of a bundle.
 func fileList() rule {
-	return keyed(list{keys: []string{"Path"}, cases: plainly(widen("a file more that a step reads or is held against"), widen("what the file said does not hold any more")),
+	return keyed(list{keys: []string{"Path"}, cases: plainly(widen("one more file that a step reads or is held against"), widen("what the file said does not hold any more")),
 		shown: func(v reflect.Value) string {
 			f := v.Addr().Interface().(*plan.BundleFile)
 			return strings.TrimSpace(f.Mode + " " + f.Digest)

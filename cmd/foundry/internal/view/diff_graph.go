@@ -30,16 +30,17 @@ func changedGraph(r *diff.Report, before, after *plan.Plan, most int) string {
 		near[o[1]] = near[o[1]] || changed[o[0]]
 	}
 	keep := map[*item]bool{}
-	left := 0
 	for _, set := range []map[*item]bool{changed, near} {
 		for _, it := range g.items {
-			switch {
-			case !set[it] || keep[it]:
-			case len(keep) < most:
+			if set[it] && len(keep) < most {
 				keep[it] = true
-			case changed[it]:
-				left++
 			}
+		}
+	}
+	left := 0
+	for _, it := range g.items {
+		if changed[it] && !keep[it] {
+			left++
 		}
 	}
 	gone := removedItems(r)
