@@ -117,6 +117,9 @@ func (c *compiler) lowerRun() {
 			continue
 		}
 		c.plan.Harnesses = append(c.plan.Harnesses, w.plan)
+		if w.plan.AuthStore != "" && c.plan.Budget.Unknown == plan.UnknownFail {
+			c.diags.Errorat(w.decl.Auth.At, "Spend that nobody can know", "The harness `"+name+"` works with a login of its own, past the broker: what it costs is not known, and without a word the run fails where a spend is not known. Write `unknown = \"warn\"` in the run's `budget` to say that you know, or take out `auth_store`.")
+		}
 		if p := w.provider; p != nil {
 			addModel(providers, p)
 		}

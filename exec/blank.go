@@ -62,6 +62,9 @@ func (e *engine) blank(bundles map[string]*plan.Bundle, program string) {
 		if e.walk.Selected(i) && h != nil && h.TestStub {
 			e.run.TestStub = true
 		}
+		if e.walk.Selected(i) && h != nil && p.PlaysScript(h.Provider) {
+			e.run.PlaysScript = true
+		}
 	}
 	for _, l := range p.Loops {
 		e.run.Loops = append(e.run.Loops, record.Loop{ID: l.ID, Status: record.StatusNotReached, MaxIterations: l.MaxIterations})

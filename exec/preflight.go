@@ -106,7 +106,45 @@ func (e *engine) runnable(n *plan.Node) error {
 	if _, ok := a.Session(harness.SessionConfig{Harness: *h}).(harness.Resubmitter); n.SubmitAttempts > 1 && !ok {
 		return fmt.Errorf("submit_attempts = %d: the adapter %s takes nothing back from its worker", n.SubmitAttempts, h.Adapter)
 	}
-	e.brokered = e.brokered || n.Sandbox.Network == plan.NetworkProvider
+	if own {
+		return e.lendable(h)
+	}
+	if n.Sandbox.Network != plan.NetworkProvider {
+		return nil
+	}
+	e.brokered = true
+	return e.payable(h)
+}
+
+// lendable says why an agent cannot have its own login.
+func (e *engine) lendable(h *plan.Harness) error {
+	file := e.opts.Logins[h.AuthStore]
+	if file == "" {
+		return fmt.Errorf("the harness %s works with the login %s of its own, and nobody says where that is: give its file (apply --auth-store %s=FILE)", h.Name, h.AuthStore, h.AuthStore)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return fmt.Errorf("the login %s of harness %s: %w", h.AuthStore, h.Name, err)
+	}
+	if !info.Mode().IsRegular() || !filepath.IsAbs(file) {
+		return fmt.Errorf("the login %s of harness %s: %s is no regular file with an absolute path", h.AuthStore, h.Name, file)
+	}
+	return nil
+}
+
+// payable says which credential is missing before anything else is spent.
+func (e *engine) payable(h *plan.Harness) error {
+	for _, p := range e.opts.Plan.Providers {
+		if p.Name != h.Provider || p.Credential == "" {
+			continue
+		}
+		if e.opts.Credential == nil {
+			return fmt.Errorf("the provider %s needs the credential %s, and nobody gives it", p.Name, p.Credential)
+		}
+		if _, err := e.opts.Credential(p.Credential); err != nil {
+			return fmt.Errorf("the provider %s needs the credential %s: %w", p.Name, p.Credential, err)
+		}
+	}
 	return nil
 }
 
@@ -157,7 +195,7 @@ func (e *engine) take(ctx context.Context) error {
 	}
 	e.blank(bundles, program)
 	e.runner = &attempt.Runner{Run: e.run.ID, Folder: e.folder, Store: e.store, Schemas: compiled, Bundles: bundles,
-		Trees: attempt.NewTrees(e.folder.Path(record.WorkDir, "trees"), e.store), Executable: o.Executable, Now: o.Now, Grace: attempt.FinishGrace}
+		Trees: attempt.NewTrees(e.folder.Path(record.WorkDir, "trees"), e.store), Executable: o.Executable, Logins: o.Logins, Now: o.Now, Grace: attempt.FinishGrace}
 	if e.brokered {
 		if e.runner.Broker, err = attempt.OpenBroker(e.folder, o.Plan, e.store, o.Credential); err != nil {
 			return err

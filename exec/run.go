@@ -40,6 +40,10 @@ type Options struct {
 	KeepGoing bool
 	// Credential gives the value of a credential by its name, to the broker alone.
 	Credential func(name string) (string, error)
+	// Logins are the files of the logins that agents keep themselves, absolute, by
+	// the labels that the plan has for them. A local run lends them, past the
+	// broker.
+	Logins     map[string]string
 	Executable string // this program's file, absolute
 	Version    string // this program's version
 

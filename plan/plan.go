@@ -1,5 +1,7 @@
 package plan
 
+import "slices"
+
 // FormatVersion is the one version of plan.json that this program reads and
 // writes. It is matched exactly; a plan of another version is refused.
 const FormatVersion = 1
@@ -471,4 +473,9 @@ type Case struct {
 	Key     string `json:"key"`
 	Fixture string `json:"fixture,omitempty"`
 	Digest  string `json:"digest"`
+}
+
+// PlaysScript reports whether a provider plays a script: no model answers.
+func (p *Plan) PlaysScript(provider string) bool {
+	return slices.ContainsFunc(p.Providers, func(o Provider) bool { return o.Name == provider && o.Script != "" })
 }

@@ -34,11 +34,14 @@ type applyFlags struct {
 	runDir      string
 	containerd  string
 	programs    []string
+	authStores  []string
 	resume      string
 	parallelism int
 	keepGoing   bool
 	trials      int
 	progress    string
+
+	logins map[string]string // files by label, of authStores
 }
 
 func (a *app) applyCommand() *cobra.Command {
@@ -69,6 +72,7 @@ func (a *app) applyCommand() *cobra.Command {
 	fl.BoolVar(&af.yes, "yes", false, "do not ask")
 	fl.StringArrayVar(&af.roots, "root", nil, "`NAME=DIR` with the bytes of a bundle of a plan file, or of a class of them (repeatable)")
 	fl.StringArrayVar(&af.programs, "program", nil, "`NAME=PATH` of a local agent's program; default: found on PATH (repeatable)")
+	fl.StringArrayVar(&af.authStores, "auth-store", nil, "`LABEL=FILE` of a local agent's own login, lent to it for the run (repeatable)")
 	fl.StringVar(&af.through, "through", "", "stop after the step, loop or branch `ID`")
 	fl.StringVar(&af.runDir, "run-dir", "", "new or empty `DIR` for the record; default: a fresh private folder")
 	fl.StringVar(&af.resume, "resume", "", "go on with the run in the folder `RUN`")
@@ -113,6 +117,9 @@ func (a *app) apply(ctx context.Context, name string, f *compileFlags, af *apply
 	}
 	programs, err := localPrograms(ctx, s.plan, af.programs)
 	if err != nil {
+		return err
+	}
+	if af.logins, err = lentLogins(s.plan, af.authStores); err != nil {
 		return err
 	}
 	runtimes, err := openRuntimes(ctx, s.plan, af, programs)
@@ -196,7 +203,7 @@ func (a *app) runOnce(ctx context.Context, s *source, af *applyFlags, runtimes m
 	run, err := exec.Run(ctx, exec.Options{
 		Plan: s.plan, PlanBytes: s.encoded, Blobs: s.blobs, RunDir: runDir, Runtimes: runtimes, Adapters: adapters(),
 		Through: af.through, Resume: af.resume != "", Parallelism: af.parallelism, KeepGoing: af.keepGoing, Probes: true,
-		Credential: credential, Executable: executable, Version: version, Now: time.Now, Nonce: nonce,
+		Credential: credential, Logins: af.logins, Executable: executable, Version: version, Now: time.Now, Nonce: nonce,
 		Observe: func(e record.Event) {
 			if !indexed && e.Type == record.EventRunStarted {
 				indexed = true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	osexec "os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -78,4 +79,36 @@ func orNone(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
+}
+
+// lentLogins are the files of the agents' own logins by label; given is
+// --auth-store LABEL=FILE. One that is not given is left to the executor, which
+// knows whether a step that runs needs it.
+func lentLogins(p *plan.Plan, given []string) (map[string]string, error) {
+	var labels []string
+	for _, h := range p.Harnesses {
+		if h.AuthStore != "" && !slices.Contains(labels, h.AuthStore) {
+			labels = append(labels, h.AuthStore)
+		}
+	}
+	out := map[string]string{}
+	for _, g := range given {
+		label, file, ok := strings.Cut(g, "=")
+		if !ok || label == "" || file == "" {
+			return nil, usage("--auth-store %q is not LABEL=FILE", g)
+		}
+		if !slices.Contains(labels, label) {
+			return nil, usage("--auth-store %s: the plan has no login of that label; there is %s", label, orNone(labels))
+		}
+		// The agent sees the file itself, so that it can renew what is in it.
+		path, err := filepath.EvalSymlinks(file)
+		if err == nil {
+			path, err = filepath.Abs(path)
+		}
+		if err != nil {
+			return nil, usage("--auth-store %s: %w", label, err)
+		}
+		out[label] = path
+	}
+	return out, nil
 }

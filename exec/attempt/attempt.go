@@ -39,7 +39,9 @@ type Runner struct {
 	Bundles    map[string]*plan.Bundle
 	Executable string         // this program, absolute
 	Broker     *broker.Broker // nil: no node of the run has a provider
-	Now        func() time.Time
+	// Logins are the files of the agents' own logins by their labels, absolute.
+	Logins map[string]string
+	Now    func() time.Time
 	// Grace is FinishGrace, or less in a test.
 	Grace time.Duration
 }
@@ -279,7 +281,7 @@ func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
 		return failed
 	}
 	sb := o.sb
-	a.way, a.secret = o.way, a.secrets()
+	a.way = o.way
 	defer func() {
 		for _, dir := range o.folders {
 			a.leftover(sandbox.RemoveTree(dir))
@@ -292,12 +294,20 @@ func (a *attempt) sandboxed(ctx context.Context) *record.Failure {
 		a.leftover(sb.Close(clean))
 		a.way.close()
 	}()
+	unlend, err := a.lend(sb)
+	if err != nil {
+		return HostFailure("lending the login", err)
+	}
+	a.secret = a.secrets()
 	var failure *record.Failure
 	if n.Kind == plan.NodeCheck {
 		failure = a.driveCheck(ctx, sb)
 	} else {
 		failure = a.drive(ctx, sb)
 	}
+	// A login may have been renewed meanwhile.
+	a.leftover(unlend())
+	a.secret = a.secrets()
 	facts := sb.Facts()
 	failure = a.exhausted(failure, facts.Measured)
 	if err := a.recordFacts(facts); err != nil && failure == nil {

@@ -89,9 +89,14 @@ func (w *way) close() *broker.Report {
 }
 
 // account records what the broker saw, and makes it what the attempt spent. The
-// worker's own figures stand beside it.
+// worker's own figures stand beside it. Of a login of the agent's own nobody but
+// the worker saw anything.
 func (a *attempt) account(r *broker.Report) {
 	if r == nil {
+		if a.login() != "" {
+			// It went past the broker, and the price that the agent knows is its own.
+			a.rec.Usage.CostMicroUSD = record.Unknown
+		}
 		return
 	}
 	claimed, s := a.rec.Usage, r.Spend
@@ -205,13 +210,17 @@ func armed(b plan.NodeBudget, w *way) plan.NodeBudget {
 }
 
 // secrets are the values that no file of the run may hold.
-func (r *Runner) secrets() *redact.Set {
-	if r.Broker == nil {
-		return nil
+func (a *attempt) secrets() *redact.Set {
+	var values []string
+	if a.Broker != nil {
+		values = a.Broker.Secrets()
 	}
-	set, err := redact.New(r.Broker.Secrets()...)
-	if err != nil {
-		return nil // the broker took no value that is too short
+	if file := a.login(); file != "" {
+		values = append(values, loginValues(file)...)
+	}
+	set, err := redact.New(values...)
+	if err != nil || len(values) == 0 {
+		return nil // neither the broker nor a login gives a value that is too short
 	}
 	return set
 }

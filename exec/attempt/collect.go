@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"foundry/exec/record"
+	"foundry/harness"
 	"foundry/plan"
 	"foundry/sandbox"
 )
@@ -187,7 +188,11 @@ func (a *attempt) judge(result sandbox.Result) *record.Failure {
 		out.Schema, out.Problems, out.Dropped, out.State = schema, found.list, found.dropped, record.OutputValid
 		if len(found.list) > 0 {
 			out.State = record.OutputInvalid
-			failure = first(failure, found.failure(fmt.Sprintf("output %s (%s)", c.Output.Artifact, c.Output.Filename), schema))
+			f := found.failure(fmt.Sprintf("output %s (%s)", c.Output.Artifact, c.Output.Filename), schema)
+			if slices.ContainsFunc(found.list, func(p record.Problem) bool { return p.Rule == ruleCast }) {
+				f.Reason = record.ReasonProvenanceMismatch
+			}
+			failure = first(failure, f)
 		}
 	}
 	return failure
@@ -264,6 +269,11 @@ func (a *attempt) outputProblems(c sandbox.Collected) (problems, string, error) 
 		return problems{}, digest, fmt.Errorf("the frozen bytes changed: %s was %s", got, c.Digest)
 	}
 	list, dropped := Check(c.Output.Kind, data, schema)
+	if want := harness.CastArtifactSHA(a.Bundles[a.job.Node.Skill]); c.Output.Kind == plan.KindProvenance && want != "" {
+		if p := castProblem(data, want); p != "" {
+			list = append(list, record.Problem{Pointer: castPointer, Rule: ruleCast, Message: p})
+		}
+	}
 	return problems{list, dropped}, digest, nil
 }
 

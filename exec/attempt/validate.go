@@ -17,7 +17,11 @@ const (
 	ruleFormat   = "format"
 	ruleSize     = "size"
 	ruleSecret   = "secret"
+	ruleCast     = "cast_artifact_sha"
 )
+
+// castPointer is where a provenance says which bundle its artifact was made by.
+const castPointer = "/generated/cast_artifact_sha"
 
 // Check validates the bytes of one artifact of a kind, against a schema where
 // there is one. A schema on a kind that has no document is judged as JSON.
@@ -27,9 +31,9 @@ func Check(kind string, data []byte, schema *Schema) ([]record.Problem, int64) {
 	}
 	parse := document.ParseJSON
 	switch kind {
-	case plan.KindYAML:
+	case plan.KindYAML, plan.KindProvenance:
 		parse = document.ParseYAML
-	case plan.KindJSON, plan.KindProvenance:
+	case plan.KindJSON:
 	case plan.KindMarkdown, plan.KindText:
 		if !utf8.Valid(data) {
 			return one(ruleEncoding, "the text is not valid UTF-8"), 0
@@ -56,10 +60,29 @@ func Check(kind string, data []byte, schema *Schema) ([]record.Problem, int64) {
 }
 
 func format(kind string) string {
-	if kind == plan.KindYAML {
+	if kind == plan.KindYAML || kind == plan.KindProvenance {
 		return "YAML"
 	}
 	return "JSON"
+}
+
+// castProblem holds what a provenance says of the bundle against the bundle's
+// own hash, which the worker was told; "" is none.
+func castProblem(data []byte, want string) string {
+	doc, err := document.ParseYAML(data, document.Limits{})
+	if err != nil {
+		return "the document says nothing that can be read"
+	}
+	v, err := doc.Pointer(castPointer)
+	switch {
+	case err != nil:
+		return "it does not say which bundle made it: " + clip(err.Error())
+	case v.Kind != document.String:
+		return "it is no text"
+	case v.Str != want:
+		return clip(fmt.Sprintf("it says %q, and the bundle is %s", v.Str, want))
+	}
+	return ""
 }
 
 func one(rule, msg string) []record.Problem {

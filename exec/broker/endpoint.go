@@ -125,6 +125,10 @@ func (e *Endpoint) Close() Report {
 		e.requests.Wait()
 		e.b.mu.Lock()
 		delete(e.b.open, e)
+		if e.ledger.unused() {
+			// What was prepared ahead and never started may be prepared again.
+			delete(e.b.attempts, e.o.Attempt)
+		}
 		e.b.mu.Unlock()
 	})
 	e.mu.Lock()

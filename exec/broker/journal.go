@@ -112,6 +112,9 @@ type ledger struct {
 
 func newLedger() *ledger { return &ledger{reserved: map[int64]reservation{}} }
 
+// unused reports whether no request ever went on.
+func (l *ledger) unused() bool { return len(l.reserved) == 0 && l.spent == Spend{} }
+
 // settle replaces a reservation by what was spent. Without a usage it stays.
 func (l *ledger) settle(e entry) {
 	if e.Usage == nil {

@@ -11,6 +11,7 @@ type Run struct {
 	Status        string       `json:"status"`
 	Failure       *Failure     `json:"failure,omitempty"` // the first one; it ended the walk
 	TestStub      bool         `json:"test_stub"`         // some executed node is driven by a test stub, no agent
+	PlaysScript   bool         `json:"plays_script"`      // some executed node's provider plays a script: no model
 	Isolated      bool         `json:"isolated"`          // every executed attempt had a security boundary
 	Plan          PlanIdentity `json:"plan"`
 	Program       Program      `json:"program"`

@@ -112,7 +112,7 @@ func (g *graph) detail(it *item, bundles map[string]*plan.Bundle, harnesses map[
 		}
 		d.fact("gives", strings.Join(b.Artifacts, ", "))
 	default:
-		d.step(it.node, bundles, harnesses[it.node.Harness])
+		d.step(it.node, bundles, harnesses[it.node.Harness], g.plan.PlaysScript(harnesses[it.node.Harness].Provider))
 	}
 	return d
 }
@@ -136,7 +136,7 @@ func (d *shownDetail) bundle(b *plan.Bundle, files bool) {
 	d.table("Files", []string{"path", "mode", "size", "digest"}, rows)
 }
 
-func (d *shownDetail) step(n *plan.Node, bundles map[string]*plan.Bundle, h plan.Harness) {
+func (d *shownDetail) step(n *plan.Node, bundles map[string]*plan.Bundle, h plan.Harness, scripted bool) {
 	if c := n.Check; c != nil {
 		d.fact("proves something of", c.Of)
 		d.fact("tool", c.Tool)
@@ -155,7 +155,7 @@ func (d *shownDetail) step(n *plan.Node, bundles map[string]*plan.Bundle, h plan
 		d.fact("skill", strings.TrimPrefix(n.Skill, plan.BundleSkill+":"))
 		d.bundle(bundles[n.Skill], false)
 		d.fact("nested skills", strings.Join(n.NestedSkills, ", "))
-		d.worker(h)
+		d.worker(h, scripted)
 	}
 	d.fact("waits for", strings.Join(n.Needs, ", "))
 	d.sandbox(n)
@@ -169,7 +169,7 @@ func (d *shownDetail) step(n *plan.Node, bundles map[string]*plan.Bundle, h plan
 	}
 }
 
-func (d *shownDetail) worker(h plan.Harness) {
+func (d *shownDetail) worker(h plan.Harness, scripted bool) {
 	d.fact("worker", h.Name+" ("+h.Adapter+" "+h.Version+")")
 	if h.Model != "" {
 		d.fact("model", h.Provider+" / "+h.Model)
@@ -181,6 +181,9 @@ func (d *shownDetail) worker(h plan.Harness) {
 	}
 	if h.TestStub {
 		d.warn(true, "test stub", "it plays a script, no agent works")
+	}
+	if scripted {
+		d.warn(true, "provider", "it plays a script, no model works")
 	}
 }
 

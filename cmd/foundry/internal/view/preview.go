@@ -134,6 +134,9 @@ func (v *preview) worker(name string) string {
 	if h.TestStub {
 		s += ", a test stub: it plays a script, no agent works"
 	}
+	if v.p.PlaysScript(h.Provider) {
+		s += "; its provider plays a script, no model works"
+	}
 	return s
 }
 

@@ -38,6 +38,9 @@ func Outcome(w io.Writer, run *record.Run, dir string) error {
 	if run.TestStub {
 		b.WriteString("A test stub played scripts: no agent worked, so this says nothing of the skills.\n")
 	}
+	if run.PlaysScript {
+		b.WriteString("A scripted provider played answers: no model worked, so this says nothing of the skills.\n")
+	}
 	if !run.Isolated {
 		b.WriteString("The local sandbox is no security boundary.\n")
 	}
