@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"foundry/exec/broker/redact"
+	"foundry/exec/record"
+	"foundry/plan"
+)
+
+// canary stands for a provider's key: nothing that a run leaves may hold it.
+const canary = "sk-canary-7b1e5c0d9f3a48e6"
+
+// pilotVersions are the versions of the real agent.
+var pilotVersions = []string{"0.84.4", "1.6.0"}
+
+// pilot is one policy with the real Pi, in its own state folder.
+type pilot struct {
+	t       *testing.T
+	exe     string
+	env     []string
+	state   string
+	version string
+	image   string // reference, "" for a local run
+}
+
+// needPi is a program or an archive that `make test` makes; on CI its absence is
+// a failure.
+func needPi(t *testing.T, script string, name ...string) string {
+	t.Helper()
+	path := filepath.Join(append([]string{repository(t), ".cache"}, name...)...)
+	if _, err := os.Stat(path); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s is not there, and in CI this must be tested: %s makes it", filepath.Join(name...), script)
+		}
+		t.Skipf("%s is not there: %s makes it", filepath.Join(name...), script)
+	}
+	return path
+}
+
+func newPilot(t *testing.T, version string, container bool) *pilot {
+	t.Helper()
+	p := &pilot{t: t, exe: foundry(t), state: t.TempDir(), version: version}
+	p.env = append(os.Environ(), "FOUNDRY_STATE_DIR="+p.state, "PILOT_KEY="+canary)
+	if !container {
+		needPi(t, ".ci/pi-local", "pi", version, "bin", "pi")
+		return p
+	}
+	needContainers(t)
+	archive := needPi(t, ".ci/pi-image", "pi-image", version+".tar")
+	lines := strings.Fields(p.must("image", "import", archive))
+	p.image = lines[len(lines)-1]
+	return p
+}
+
+// run is the program's combined output and its exit code.
+func (p *pilot) run(args ...string) (string, int) {
+	p.t.Helper()
+	cmd := exec.Command(p.exe, args...)
+	cmd.Env = p.env
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		p.t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func (p *pilot) must(args ...string) string {
+	p.t.Helper()
+	out, code := p.run(args...)
+	if code != 0 {
+		p.t.Fatalf("%v: exit %d\n%s", args, code, out)
+	}
+	return out
+}
+
+// args are those of apply where the worker is the pilot's.
+func (p *pilot) args(more ...string) []string {
+	args := []string{"apply", "--yes", "--var", "pi=" + p.version}
+	if p.image != "" {
+		args = append(args, "--sandbox", "container", "--sandbox-image", p.image)
+	} else {
+		args = append(args, "--program", "pi="+filepath.Join(repository(p.t), ".cache", "pi", p.version, "bin", "pi"))
+	}
+	return append(args, more...)
+}
+
+// unmarked fails where a file below a folder holds the canary. A mask counts,
+// too: it stands where the canary was.
+func unmarked(t *testing.T, dir string) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		files++
+		if strings.Contains(name, canary) {
+			t.Errorf("%s holds the credential in its name", name)
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		for _, mark := range []string{canary, redact.Mask} {
+			if bytes.Contains(data, []byte(mark)) {
+				t.Errorf("%s holds %q", name, mark)
+			}
+		}
+		return nil
+	})
+	if err != nil || files == 0 {
+		t.Fatalf("%s: %d files, %v", dir, files, err)
+	}
+}
+
+func readAttempt(t *testing.T, dir, node string, iteration, number int64) *record.Attempt {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(record.AttemptFolder(node, iteration, number)), record.AttemptFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := new(record.Attempt)
+	if err := json.Unmarshal(data, a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// provenTwice holds an attempt against what the pilot must show.
+func provenTwice(t *testing.T, dir string, a *record.Attempt, artifact string) {
+	t.Helper()
+	act := a.Activation
+	if a.Status != record.StatusSucceeded || act == nil || act.State != record.ActivationProven || !act.Stream || act.Request == nil || act.Request.Number != 1 {
+		t.Errorf("%s: %s, activation %+v, failure %+v", a.Node, a.Status, act, a.Failure)
+	}
+	if a.Usage.Source != record.SourceBroker || a.Broker == nil || a.Broker.Differs || a.Broker.Forwarded < 2 {
+		t.Errorf("%s: usage %+v, broker %+v", a.Node, a.Usage, a.Broker)
+	}
+	i := slices.IndexFunc(a.Outputs, func(o record.Output) bool { return o.Artifact == artifact })
+	if i < 0 || a.Outputs[i].State != record.OutputPromoted {
+		t.Errorf("%s: outputs %+v", a.Node, a.Outputs)
+	}
+	// The agent's own stream tells the tool that wrote it.
+	stream, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(record.AttemptFolder(a.Node, a.Iteration, a.Attempt)), record.StdoutFile))
+	if err != nil || !bytes.Contains(stream, []byte(`"toolName":"write"`)) {
+		t.Errorf("%s: no call of the write tool in the stream (%v)", a.Node, err)
+	}
+}
+
+// TestPilot runs the first phases of a published pipeline with the real agent:
+// each activates its skill, which the agent's stream and a request to the
+// provider show, and writes its artifact by the agent's own tool. The provider
+// plays a script.
+func TestPilot(t *testing.T) {
+	corpus := needCorpus(t)
+	testdata := filepath.Join("testdata", "pilot")
+	for _, version := range pilotVersions {
+		for _, container := range []bool{false, true} {
+			name := map[bool]string{false: "local", true: "container"}[container]
+			t.Run(version+"/"+name, func(t *testing.T) {
+				p := newPilot(t, version, container)
+				dir := filepath.Join(t.TempDir(), "run")
+				out := p.must(p.args("--var", "corpus="+corpus, "--var", "script="+filepath.Join(testdata, "script.json"), "--run-dir", dir,
+					"--through", "nextflow-summary-to-galaxy-reference-data", filepath.Join(testdata, "policy.hcl"))...)
+				if !strings.Contains(out, "A scripted provider played answers") {
+					t.Errorf("it does not say that no model worked:\n%s", out)
+				}
+				r, err := record.ReadRun(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Status != record.StatusSucceeded || r.Isolated != container || !r.PlaysScript || r.TestStub {
+					t.Errorf("run %s, isolated %v, plays a script %v, stub %v", r.Status, r.Isolated, r.PlaysScript, r.TestStub)
+				}
+				first := readAttempt(t, dir, "summarize-nextflow", 1, 1)
+				provenTwice(t, dir, first, "summary-nextflow")
+				if o := first.Outputs[0]; o.Schema == "" || len(o.Problems) > 0 {
+					t.Errorf("the summary was not held against its schema: %+v", o)
+				}
+				provenTwice(t, dir, readAttempt(t, dir, "nextflow-summary-to-galaxy-reference-data", 1, 1), "nextflow-galaxy-reference-data")
+				var mounts []string
+				for _, m := range first.Sandbox.Mounts {
+					mounts = append(mounts, m.Source)
+				}
+				// Of the corpus the bundle alone.
+				want := []string{"in:nextflow-source", "output", "scratch", "skill:summarize-nextflow"}
+				if container {
+					want = append(want, "tmpfs")
+				}
+				slices.Sort(mounts)
+				slices.Sort(want)
+				if !slices.Equal(mounts, want) {
+					t.Errorf("mounts %v, not %v", mounts, want)
+				}
+				if container {
+					if first.Sandbox.Network != plan.NetworkProvider || !first.Sandbox.SecurityBoundary {
+						t.Errorf("sandbox %+v", first.Sandbox)
+					}
+				} else if a := first.Sandbox.Agent; a == nil || a.Version != version || !strings.HasPrefix(a.Digest, "sha256:") || !filepath.IsAbs(a.Path) {
+					t.Errorf("program %+v", a)
+				}
+				unmarked(t, dir)
+			})
+		}
+	}
+}
