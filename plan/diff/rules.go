@@ -44,8 +44,7 @@ const (
 	whenRemoved   = "removed"
 	whenRenamed   = "renamed"
 	whenReordered = "reordered"
-	whenLess      = "to a lesser"
-	whenMore      = "to a greater"
+	whenTowards   = "towards " // one of words that have an order
 	whenNarrower  = "is provably narrower"
 	whenSame      = "says the same in other words"
 	whenTrue      = "becomes true"
@@ -80,8 +79,8 @@ func number(more, less verdict) rule {
 	}}
 }
 
-// flag is a boolean.
-func flag(yes, no verdict) rule {
+// flagged is a boolean.
+func flagged(yes, no verdict) rule {
 	return rule{[]Case{yes.when(whenTrue), no.when(whenFalse)}, func(p *place, a, b reflect.Value) {
 		when := whenFalse
 		if b.Bool() {
@@ -113,15 +112,17 @@ func ranked(more, less, other verdict, groups ...[]string) rule {
 	rank := func(s string) int {
 		return slices.IndexFunc(groups, func(g []string) bool { return slices.Contains(g, s) })
 	}
-	return rule{[]Case{more.when(whenMore), less.when(whenLess), other.when(whenChanges)}, func(p *place, a, b reflect.Value) {
+	up := whenTowards + strings.Join(groups[len(groups)-1], " or ")
+	down := whenTowards + strings.Join(slices.DeleteFunc(slices.Clone(groups[0]), func(s string) bool { return s == "" }), " or ")
+	return rule{[]Case{more.when(up), less.when(down), other.when(whenChanges)}, func(p *place, a, b reflect.Value) {
 		x, y := rank(a.String()), rank(b.String())
 		when := whenChanges
 		switch {
 		case x < 0 || y < 0 || x == y:
 		case y > x:
-			when = whenMore
+			when = up
 		default:
-			when = whenLess
+			when = down
 		}
 		p.say(when, Changed, a.String(), b.String())
 	}}

@@ -12,7 +12,7 @@ var (
 	unread     = widen("what it held is not held any more")
 	less       = narrow("it is not there any more")
 	compared   = neutral("a part of the predicate, which is compared as a whole")
-	widerKinds = [][]string{words(plan.KindJSON, plan.KindYAML, plan.KindMarkdown, plan.KindText, plan.KindDirectory, plan.KindProvenance), words(plan.KindFile)}
+	widerKinds = [][]string{words(plan.KindJSON, plan.KindYAML, plan.KindMarkdown, plan.KindText, plan.KindProvenance), words(plan.KindFile)}
 )
 
 // table has a row for every field of a plan.
@@ -81,10 +81,10 @@ var table = []Row{
 	row("Harness.version", whole(widen("another version of the agent runs"))),
 	row("Harness.provider", reference(widen("another provider sees what the worker sees"))),
 	row("Harness.model", whole(widen("another model does the work"))),
-	row("Harness.thinking", ranked(widen("the model thinks more, and may spend more of its budget"), narrow("the model thinks less"), widen("the level cannot be compared"), words("", "off", "none"), words("minimal"), words("low"), words("medium"), words("high"), words("xhigh"), words("max"))),
+	row("Harness.thinking", ranked(widen("the model thinks more, and may spend more of its budget"), narrow("the model thinks less"), widen("the level cannot be compared"), words("off"), words("minimal"), words("low"), words("medium"), words("high"), words("xhigh"), words("max"))),
 	row("Harness.tools", set(widen("the worker has one more tool"), narrow("the worker has one tool fewer"))),
 	row("Harness.auth_store", optional(widen("the agent's own login is lent: the provider is reached past the broker"), narrow("the provider is reached through the broker alone"), widen("another login is lent"))),
-	row("Harness.test_stub", flag(narrow("a test stub plays the worker"), widen("a real agent runs, not a test stub"))),
+	row("Harness.test_stub", flagged(narrow("a test stub plays the worker"), widen("a real agent runs, not a test stub"))),
 
 	row("RunBudget.wall_seconds", grows("time for a whole run")),
 	row("RunBudget.cost_micro_usd", grows("money for a whole run")),
@@ -115,15 +115,15 @@ var table = []Row{
 	row("Node.sandbox", object()),
 	row("Node.budget", object()),
 	row("Node.submit_attempts", growsCount("attempts to hand in an artifact, with what was wrong with the last")),
-	row("Node.require_activation", flag(narrow("that the skill was read must be proven"), widen("that the skill was read need not be proven"))),
+	row("Node.require_activation", flagged(narrow("that the skill was read must be proven"), widen("that the skill was read need not be proven"))),
 
 	row("Check.name", whole(neutral("the same check under another name"))),
 	row("Check.of", reference(widen("it proves something of another step"))),
 	row("Check.tool", optional(neutral("the tool that it uses is named"), neutral("the tool that it uses is not named any more"), widen("another tool gives the verdict"))),
 	row("Check.assert", predicate(narrow("it asks for more"), widen("it cannot be shown to ask for no less"),
 		narrow("its result must meet a condition").when(whenSet), widen("only its exit code counts").when(whenDropped))),
-	row("Check.blocking", flag(narrow("what follows waits for its verdict"), widen("what follows does not wait for its verdict"))),
-	row("Check.trusted_host", flag(widen("it runs on the host, without a sandbox"), narrow("it does not run on the host any more"))),
+	row("Check.blocking", flagged(narrow("what follows waits for its verdict"), widen("what follows does not wait for its verdict"))),
+	row("Check.trusted_host", flagged(widen("it runs on the host, without a sandbox"), narrow("it does not run on the host any more"))),
 
 	row("Process.argv", argv(runs)),
 	row("Process.env", set(widen("the process sees one more variable, or another value"), widen("the process does not see this variable, or value, any more"))),
@@ -136,7 +136,7 @@ var table = []Row{
 	row("NodeInput.artifact", key()),
 	row("NodeInput.from", reference(widen("the artifact comes from somewhere else"))),
 	row("NodeInput.carried_from", optional(widen("it reads what the iteration before wrote"), narrow("it does not read what the iteration before wrote any more"), widen("the artifact comes from somewhere else"))),
-	row("NodeInput.required", flag(narrow("it may not be absent any more"), widen("the step runs without it, too"))),
+	row("NodeInput.required", flagged(narrow("it may not be absent any more"), widen("the step runs without it, too"))),
 	row("NodeInput.kind", ranked(widen("any bytes pass"), narrow("only bytes of this form pass"), other, widerKinds...)),
 	row("NodeInput.path", whole(neutral("the same bytes under another file name"))),
 	row("NodeInput.schema", optional(narrow("it must satisfy a schema"), widen("it need not satisfy a schema any more"), widen("it is held against another schema"))),
@@ -155,8 +155,8 @@ var table = []Row{
 	row("Sandbox.worker_credentials", set(widen("a credential enters the sandbox"), narrow("a credential does not enter the sandbox any more"))),
 	row("Sandbox.mounts", keyed(list{keys: []string{"Destination"}, shown: mountShown, cases: plainly(widen("it sees one more folder"), narrow("it sees one folder fewer"))})),
 	row("Sandbox.resources", object()),
-	row("Sandbox.allow_shell", flag(widen("it may run a shell"), narrow("it may not run a shell any more"))),
-	row("Sandbox.allow_fetch", flag(widen("it may run code that it fetches"), narrow("it may not run code that it fetches any more"))),
+	row("Sandbox.allow_shell", flagged(widen("it may run a shell"), narrow("it may not run a shell any more"))),
+	row("Sandbox.allow_fetch", flagged(widen("it may run code that it fetches"), narrow("it may not run code that it fetches any more"))),
 
 	row("Mount.source", reference(widen("it sees something else there"))),
 	row("Mount.destination", key()),

@@ -64,8 +64,9 @@ func (l *changes) present(row string, set, dropped, changes Class, of func(p *pl
 
 // ranks: words from the least to the most that each allows.
 func (l *changes) ranks(row string, of func(p *plan.Plan) *string, least, most string) {
-	l.becomes(row, "to a greater", Widens, of, least, most)
-	l.becomes(row, "to a lesser", Narrows, of, most, least)
+	i := slices.IndexFunc(table, func(r Row) bool { return r.Field == row })
+	l.becomes(row, table[i].Cases[0].When, Widens, of, least, most)
+	l.becomes(row, table[i].Cases[1].When, Narrows, of, most, least)
 	l.becomes(row, "changes", Widens, of, least, "unheard")
 }
 
