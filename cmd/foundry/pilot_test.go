@@ -213,3 +213,81 @@ func TestPilot(t *testing.T) {
 		}
 	}
 }
+
+// TestCanary looks for the provider's key wherever a run leaves bytes, while the
+// agent looks for it wherever it can, and its provider repeats it to it.
+func TestCanary(t *testing.T) {
+	corpus := needCorpus(t)
+	// What the tool prints goes to the provider, into the agent's stream and into
+	// the transcripts: a key in it would be found there.
+	look := "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/self/mountinfo | tr '\\0' '\\n'; env; ls -laR /.foundry /scratch /in /skills; echo looked"
+	script := func(t *testing.T, replies ...map[string]any) string {
+		t.Helper()
+		data, err := json.Marshal(map[string]any{"version": 1, "default": replies})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(t.TempDir(), "script.json")
+		write(t, name, data)
+		return name
+	}
+	call := func(name string, input map[string]any) []map[string]any {
+		return []map[string]any{{"name": name, "input": input}}
+	}
+	p := newPilot(t, pilotVersions[0], true)
+	apply := func(t *testing.T, script string) (dir, out string, code int) {
+		dir = filepath.Join(t.TempDir(), "run")
+		out, code = p.run(p.args("--var", "corpus="+corpus, "--var", "script="+script, "--run-dir", dir, "--progress", "json",
+			"--through", "summarize-nextflow", filepath.Join("testdata", "pilot", "policy.hcl"))...)
+		if strings.Contains(out, canary) {
+			t.Errorf("the output holds the key:\n%s", out)
+		}
+		return dir, out, code
+	}
+
+	summary, err := os.ReadFile(filepath.Join("testdata", "pilot", "script.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var good struct {
+		Nodes map[string][]map[string]any `json:"nodes"`
+	}
+	if err := json.Unmarshal(summary, &good); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("kept", func(t *testing.T) {
+		replies := append([]map[string]any{{"tools": call("bash", map[string]any{"command": look})}}, good.Nodes["summarize-nextflow"]...)
+		dir, out, code := apply(t, script(t, replies...))
+		if code != 0 {
+			t.Fatalf("exit %d\n%s", code, out)
+		}
+		stream, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(record.AttemptFolder("summarize-nextflow", 1, 1)), record.StdoutFile))
+		if err != nil || !bytes.Contains(stream, []byte("PI_CODING_AGENT_DIR=")) || !bytes.Contains(stream, []byte("looked")) {
+			t.Errorf("the agent saw no environment of a process: %v", err)
+		}
+		unmarked(t, dir)
+		// Images, snapshots, specs and logs of the daemon.
+		unmarked(t, p.state)
+	})
+	t.Run("repeated", func(t *testing.T) {
+		dir, out, code := apply(t, script(t, map[string]any{"status": 401, "echo_credential": true}))
+		if code == 0 {
+			t.Fatalf("it succeeded\n%s", out)
+		}
+		found := false
+		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			data, err := os.ReadFile(name)
+			if bytes.Contains(data, []byte(canary)) {
+				t.Errorf("%s holds the key", name)
+			}
+			found = found || bytes.Contains(data, []byte(redact.Mask))
+			return err
+		})
+		if err != nil || !found {
+			t.Errorf("the provider repeated the key, and nothing says that it was taken out: %v", err)
+		}
+	})
+}
