@@ -27,7 +27,7 @@ deps:
 # What is too long for every run: 60 kills of the container runtime's parts,
 # 1 GB streams, 200,000 names, the suites at full size.
 test-long: deps
-	FOUNDRY_LONG=1 FOUNDRY_TEST_LONG=1 go test -timeout 30m ./sandbox/...
+	FOUNDRY_LONG=1 go test -timeout 30m ./sandbox/...
 
 # Kills runs in containers at every write of their journal, and goes on with
 # each.

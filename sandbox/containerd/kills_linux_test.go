@@ -171,11 +171,11 @@ func processes(match func(args []string) bool) []int {
 // Whatever is killed, and at whatever instant: the next start, or Clean,
 // leaves nothing of it, and a run beside it lives through all of it.
 //
-// FOUNDRY_TEST_LONG=1 makes 60 kills of it; FOUNDRY_TEST_SEED repeats a run.
+// FOUNDRY_LONG=1 makes 60 kills of it; FOUNDRY_TEST_SEED repeats a run.
 func TestKills(t *testing.T) {
 	need(t)
 	instants := 3
-	if os.Getenv("FOUNDRY_TEST_LONG") != "" {
+	if os.Getenv("FOUNDRY_LONG") != "" {
 		instants = 15
 	}
 	seed := uint64(time.Now().UnixNano())
