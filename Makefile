@@ -6,6 +6,7 @@
 test: deps
 	@if [ "$$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null 2>&1; then ./.ci/cwltool-image; fi
 	@if [ "$$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null 2>&1 && command -v npm >/dev/null 2>&1; then ./.ci/pi-image; fi
+	@if command -v npm >/dev/null 2>&1; then ./.ci/pi-local; fi
 	./.ci/test
 
 # runc runs the containers of the tests, containerd is the system daemon that
