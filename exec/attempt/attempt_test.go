@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -200,9 +201,9 @@ func TestReasons(t *testing.T) {
 		"D26 fenced": {work: settle(func(w *exectest.Worker) { w.File("doc.json", "```json\n"+goodDoc+"\n```\n") }),
 			reason: record.ReasonInvalidArtifact, detail: "fence"},
 		"D26 trailing comment": {work: settle(func(w *exectest.Worker) { w.File("doc.json", goodDoc+"\n// done") }),
-			reason: record.ReasonInvalidArtifact},
+			reason: record.ReasonInvalidArtifact, detail: "JSON has no comments"},
 		"D26 byte order mark": {work: settle(func(w *exectest.Worker) { w.File("doc.json", "\ufeff"+goodDoc) }),
-			reason: record.ReasonInvalidArtifact},
+			reason: record.ReasonInvalidArtifact, detail: "byte order mark: write it as UTF-8 without one"},
 		"duplicate key": {work: settle(func(w *exectest.Worker) { w.File("doc.json", `{"class":"Y","class":"X","inputs":1}`) }),
 			reason: record.ReasonInvalidArtifact},
 		"every pointer": {work: settle(func(w *exectest.Worker) { w.File("doc.json", `{"n":"x","class":"Y"}`) }),
@@ -303,30 +304,47 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A worker may write without end: the record stays bounded and the attempt
-// ends.
-func TestStdoutFlood(t *testing.T) {
+// A worker may write without end, to either stream: the record stays bounded
+// and the attempt ends.
+func TestFlood(t *testing.T) {
 	if testing.Short() {
-		t.Skip("writes 256 MiB through a pipe")
+		t.Skip("writes 256 MiB through a pipe, twice")
 	}
-	l := newLab(t, func(w *exectest.Worker) sandbox.Exit {
-		chunk := []byte(strings.Repeat(strings.Repeat("noise ", 20_000)+"\n", 8))
-		for {
-			select {
-			case <-w.Killed:
-				return sandbox.Exit{Code: 137, Signal: "SIGKILL"}
-			default:
-				w.Stdout.Write(chunk)
+	for name, tt := range map[string]struct {
+		to     func(*exectest.Worker) io.Writer
+		kept   func(*record.Attempt) record.Stream
+		file   string
+		detail string
+	}{
+		"stdout": {func(w *exectest.Worker) io.Writer { return w.Stdout }, func(a *record.Attempt) record.Stream { return a.Stdout }, record.StdoutFile, "to standard output"},
+		"stderr": {func(w *exectest.Worker) io.Writer { return w.Stderr }, func(a *record.Attempt) record.Stream { return a.Stderr }, record.StderrFile, "to standard error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, func(w *exectest.Worker) sandbox.Exit {
+				w.Events(exectest.Started())
+				chunk := []byte(strings.Repeat(strings.Repeat("noise ", 20_000)+"\n", 8))
+				for to := tt.to(w); ; {
+					select {
+					case <-w.Killed:
+						return sandbox.Exit{Code: 137, Signal: "SIGKILL"}
+					default:
+						to.Write(chunk)
+					}
+				}
+			})
+			rec := l.run(context.Background())
+			f, s := rec.Failure, tt.kept(rec)
+			if f == nil || f.Reason != "resource_exceeded:stdout" || f.Limit != record.Known(MaxStdout) || !strings.Contains(f.Detail, tt.detail) {
+				t.Fatalf("failure %+v", f)
 			}
-		}
-	})
-	rec := l.run(context.Background())
-	if rec.Failure == nil || rec.Failure.Reason != "resource_exceeded:stdout" || rec.Stdout.Dropped == 0 {
-		t.Errorf("%+v %+v", rec.Failure, rec.Stdout)
-	}
-	info, err := os.Stat(filepath.Join(l.runner.Folder.Dir, record.AttemptFolder("a", 1, 1), record.StdoutFile))
-	if err != nil || info.Size() > record.StreamHead+record.StreamTail+100 {
-		t.Errorf("stdout has %d bytes: %v", info.Size(), err)
+			if s.Bytes <= MaxStdout || s.Dropped == 0 {
+				t.Errorf("%+v", s)
+			}
+			info, err := os.Stat(filepath.Join(l.runner.Folder.Dir, record.AttemptFolder("a", 1, 1), tt.file))
+			if err != nil || info.Size() < record.StreamHead+record.StreamTail || info.Size() > record.StreamHead+record.StreamTail+100 {
+				t.Errorf("the file has %d bytes: %v", info.Size(), err)
+			}
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package attempt
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -21,7 +20,7 @@ func (a *attempt) driveCheck(ctx context.Context, sb sandbox.Sandbox) *record.Fa
 	files := newStreams(a.dir, a.secret)
 	halt := &stopper{ch: make(chan struct{})}
 	said := &said{kept: files.stdout, stop: halt.stop}
-	end := a.supervise(ctx, sb, nil, halt, sandbox.Stdio{Stdout: said, Stderr: files.stderr})
+	end := a.supervise(ctx, sb, nil, halt, sandbox.Stdio{Stdout: said, Stderr: &stderr{kept: files.stderr, max: MaxStdout, stop: halt.stop}})
 	a.rec.Dead = end.killErr == nil
 	a.rec.Usage = record.NoUsage()
 	if end.exited {
@@ -65,8 +64,7 @@ func (s *said) Write(p []byte) (int, error) {
 	s.head.Write(p[:min(len(p), MaxCheckStdout-s.head.Len())])
 	before := s.n
 	if s.n += int64(len(p)); s.n > MaxStdout && before <= MaxStdout {
-		s.stop(record.Exceeded(record.ReasonResourceExceeded, record.DimStdout, MaxStdout, s.n, record.SourceController,
-			fmt.Sprintf("a check may write %d bytes to standard output", int64(MaxStdout))))
+		s.stop(tooMuch("standard output", MaxStdout, s.n))
 	}
 	return len(p), nil
 }

@@ -78,7 +78,7 @@ func (a *attempt) drive(ctx context.Context, sb sandbox.Sandbox) *record.Failure
 	end := a.supervise(ctx, sb, st.finished, halt, sandbox.Stdio{
 		Stdin:  st.stdin,
 		Stdout: &stdout{kept: files.stdout, pipe: pw, max: MaxStdout, stop: halt.stop},
-		Stderr: files.stderr,
+		Stderr: &stderr{kept: files.stderr, max: MaxStdout, stop: halt.stop},
 	})
 	pw.Close()
 	<-st.done

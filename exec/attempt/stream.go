@@ -13,8 +13,8 @@ import (
 	"foundry/plan"
 )
 
-// MaxStdout is how many bytes a worker may write to its standard output before
-// it is ended: 256 MiB. Agents repeat a message with every delta, so honest
+// MaxStdout is how many bytes a process may write to its standard output, and
+// to its standard error, before it is ended: 256 MiB each. Agents repeat a message with every delta, so honest
 // streams of tens of megabytes are seen.
 const MaxStdout = 256 << 20
 
@@ -250,8 +250,31 @@ func (o *stdout) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	if before <= o.max {
-		o.stop(record.Exceeded(record.ReasonResourceExceeded, record.DimStdout, o.max, o.n, record.SourceController,
-			fmt.Sprintf("a worker may write %d bytes to standard output", o.max)))
+		o.stop(tooMuch("standard output", o.max, o.n))
 	}
 	return len(p), nil
+}
+
+// stderr hands what a process says to people to the record, and ends the
+// attempt when there is too much of it. It never fails.
+type stderr struct {
+	kept io.Writer
+	n    int64
+	max  int64
+	stop func(*record.Failure)
+}
+
+func (e *stderr) Write(p []byte) (int, error) {
+	e.kept.Write(p) //nolint:errcheck // it never fails
+	before := e.n
+	if e.n += int64(len(p)); e.n > e.max && before <= e.max {
+		e.stop(tooMuch("standard error", e.max, e.n))
+	}
+	return len(p), nil
+}
+
+// tooMuch is the failure of a process that floods a stream.
+func tooMuch(stream string, limit, written int64) *record.Failure {
+	return record.Exceeded(record.ReasonResourceExceeded, record.DimStdout, limit, written, record.SourceController,
+		fmt.Sprintf("a process may write %d bytes to %s", limit, stream))
 }

@@ -1,0 +1,131 @@
+package exec
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"foundry/exec/internal/exectest"
+	"foundry/exec/record"
+	"foundry/harness/contract"
+	"foundry/plan"
+	"foundry/sandbox"
+)
+
+// The predicate of a loop sees the facts of this iteration alone: what only an
+// earlier one left is not there any more.
+func TestPredicateSeesThisIteration(t *testing.T) {
+	gone := exectest.Op(plan.OpAll,
+		exectest.Op(plan.OpGe, exectest.Iteration(), exectest.Number("2")),
+		exectest.Op(plan.OpNot, exectest.OutputFact("before", "exists", "")))
+	run, dir := execute(t, looped(gone, 3), `{"version":1,"iterations":{"step":[
+	  [{"write":{"path":"state.json","content":"{\"n\": 1}"}},{"write":{"path":"before.json","content":"{}"}}],
+	  [{"write":{"path":"state.json","content":"{\"n\": 2}"}},{"write":{"path":"final.json","content":"{}"}}]]},
+	 "nodes":{"after":[{"copy":{"from":"{in:state}","to":"got.json"}}]}}`, nil)
+	if run.Status != record.StatusSucceeded || run.Loops[0].Iterations != 2 {
+		t.Errorf("failure %+v, loop %+v", run.Failure, run.Loops[0])
+	}
+	x, err := record.Explain(dir, "again")
+	if err != nil || len(x.Decisions) != 2 || !strings.Contains(x.Decisions[1].Decision.Line, "output.before.exists is false") {
+		t.Errorf("explained as %+v, %v", x.Decisions[len(x.Decisions)-1].Decision, err)
+	}
+}
+
+// Every iteration and every alternative counts against the run's budget: the
+// next one that nothing is left for is not started, and the run says why.
+func TestEveryAttemptSpends(t *testing.T) {
+	never := exectest.Eq(exectest.OutputFact("state", "json", "/n"), exectest.Number("99"))
+	state := spend + `,{"write":{"path":"state.json","content":"{\"n\": 1, \"done\": false}"}}`
+	for name, tt := range map[string]struct {
+		plan    *exectest.Builder
+		script  string
+		tokens  int64 // 42 of them are spent by each attempt
+		tried   string
+		tries   int
+		untried string
+	}{
+		"iterations":   {looped(never, 9), `{"version":1,"nodes":{"step":[` + state + `],"after":[]}}`, 84, "step", 2, "after"},
+		"alternatives": {branched(plan.OtherwiseFail), `{"version":1,"nodes":{"pick/one":[` + spend + `],"pick/two":[` + good + `],"use":[]}}`, 42, "pick/one", 1, "pick/two"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.plan.Plan.Budget.Tokens = tt.tokens
+			run, _ := execute(t, tt.plan, tt.script, nil)
+			f := failureOf(run)
+			if f.Reason != "budget_exceeded:tokens" || f.Class != record.ClassWorkflow || f.Limit != record.Known(tt.tokens) || f.Observed != record.Known(tt.tokens) {
+				t.Errorf("failure %+v", f)
+			}
+			if n := len(nodeOf(run, tt.tried).Attempts); n != tt.tries || len(nodeOf(run, tt.untried).Attempts) > 0 {
+				t.Errorf("%d attempts of %s; %s: %+v", n, tt.tried, tt.untried, nodeOf(run, tt.untried))
+			}
+			if run.Usage.Tokens != record.Known(tt.tokens) {
+				t.Errorf("spent %s tokens", run.Usage.Tokens)
+			}
+		})
+	}
+}
+
+// B4: half an artifact of a worker that was ended in any way is kept aside under
+// a name that says so, and never taken; the phase runs again and writes it whole.
+func TestHalfAnArtifact(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end    sandbox.Exit
+		hangs  bool
+		reason string
+	}{
+		"exit 1":  {sandbox.Exit{Code: 1}, false, record.ReasonNoFinalEvent},
+		"SIGKILL": {sandbox.Exit{Code: 137, Signal: "SIGKILL"}, false, record.ReasonNoFinalEvent},
+		"memory":  {sandbox.Exit{Code: 137, Signal: "SIGKILL", OOM: true}, false, record.ReasonResourceExceeded + record.DimMemory},
+		"wall":    {sandbox.Exit{Code: 137, Signal: "SIGKILL"}, true, record.ReasonBudgetExceeded + record.DimWall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := threeSteps()
+			if tt.hangs {
+				b.Plan.Nodes[1].Budget.WallSeconds = 1
+			}
+			well := false
+			rt := &exectest.Runtime{Work: func(w *exectest.Worker) sandbox.Exit {
+				if well || w.Task.Skill != "skill:b" {
+					return copyWorker(w)
+				}
+				w.Events(exectest.Started(), contract.Event{Type: contract.Turn, Turn: 1})
+				w.File("b.json", `{"n": 1`)
+				if tt.hangs {
+					select {
+					case <-w.Killed:
+					case <-time.After(time.Minute):
+					}
+				}
+				return tt.end
+			}}
+			opts := options(t, b, rt)
+			run, err := Run(context.Background(), opts)
+			if err != nil || failureOf(run).Reason != tt.reason {
+				t.Fatalf("%+v, %v", run, err)
+			}
+			half := filepath.Join(opts.RunDir, run.Nodes[1].Attempts[0].Folder, record.RejectedDir, "out-b", "b.json")
+			if got := content(t, half); got != `{"n": 1` {
+				t.Errorf("kept aside: %q", got)
+			}
+			if _, err := os.Lstat(filepath.Join(opts.RunDir, record.ArtifactsDir, "b")); !os.IsNotExist(err) {
+				t.Errorf("half an artifact was promoted: %v", err)
+			}
+			first := tree(t, filepath.Join(opts.RunDir, run.Nodes[0].Attempts[0].Folder))
+			opts.Resume, well = true, true
+			run, err = Run(context.Background(), opts)
+			if err != nil || run.Status != record.StatusSucceeded || len(run.Nodes[1].Attempts) != 2 || len(run.Nodes[0].Attempts) != 1 {
+				t.Fatalf("%+v, %v", run, err)
+			}
+			if got := content(t, opts.RunDir, record.ArtifactsDir, "b", "b.json"); got != `{"n": 1}  ` {
+				t.Errorf("the artifact is %q", got)
+			}
+			if !same(first, tree(t, filepath.Join(opts.RunDir, run.Nodes[0].Attempts[0].Folder))) {
+				t.Error("the folder of the finished phase changed")
+			}
+		})
+	}
+}
