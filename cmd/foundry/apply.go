@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,6 +107,7 @@ func (a *app) apply(ctx context.Context, name string, f *compileFlags, af *apply
 	if err := af.check(); err != nil {
 		return err
 	}
+	defer surviveReaders()()
 	s, err := a.toRun(name, f, af)
 	if err != nil {
 		return err
@@ -144,13 +147,23 @@ func (a *app) apply(ctx context.Context, name string, f *compileFlags, af *apply
 	if err != nil {
 		return err
 	}
-	if err := view.Outcome(a.stdout, run, dir); err != nil {
-		return &exitError{exitInfrastructure, err}
-	}
+	told := view.Outcome(a.stdout, run, dir)
 	if code := exec.ExitCode(run, nil); code != exitOK {
-		return &exitError{code: code}
+		return &exitError{code: code} // also where nobody is there to be told
+	}
+	if told != nil {
+		return &exitError{exitInfrastructure, told}
 	}
 	return nil
+}
+
+// surviveReaders keeps a program whose output nobody reads any more alive: the
+// write fails, and no signal ends the process beside its workers. Those are
+// started with the signal as it was.
+func surviveReaders() (restore func()) {
+	ignored := make(chan os.Signal, 1)
+	signal.Notify(ignored, syscall.SIGPIPE)
+	return func() { signal.Stop(ignored) }
 }
 
 // toRun finds the plan and its bytes.
@@ -237,9 +250,15 @@ func (a *app) progressForm(word string) view.ProgressForm {
 	return view.ProgressPlain
 }
 
+// isTerminal takes every character device for a terminal but the one that
+// services and CI give a program in place of one.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 // used reports whether a flag that is a compile input was given.

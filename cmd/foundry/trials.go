@@ -27,6 +27,7 @@ func (a *app) trials(ctx context.Context, s *source, af *applyFlags, runtimes ma
 		return &exitError{exitInfrastructure, err}
 	}
 	tally := view.NewTally(s.plan)
+	fmt.Fprintln(a.stderr, view.TrialsCost(s.plan, af.trials))
 	worst := exitOK
 	for i := range af.trials {
 		if ctx.Err() != nil {

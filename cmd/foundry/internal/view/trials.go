@@ -35,7 +35,8 @@ type Trial struct {
 }
 
 // Rate is how often something succeeded. Of counts the trials that can speak:
-// those that ended by infrastructure or were cancelled are counted apart.
+// those that ended by infrastructure or were cancelled, those whose check could
+// not be made, and checks whose tool the policy does without are counted apart.
 // LowerPPM and UpperPPM are the bounds of the 95 % Wilson score interval in
 // parts per million.
 type Rate struct {
@@ -43,6 +44,8 @@ type Rate struct {
 	Succeeded      int64  `json:"succeeded"`
 	Of             int64  `json:"of"`
 	Infrastructure int64  `json:"infrastructure"`
+	Grader         int64  `json:"grader"`
+	Unsupported    int64  `json:"unsupported"`
 	NotReached     int64  `json:"not_reached"`
 	LowerPPM       int64  `json:"lower_ppm"`
 	UpperPPM       int64  `json:"upper_ppm"`
@@ -83,6 +86,10 @@ func (r *Rate) add(status string, f *record.Failure) {
 		r.NotReached++
 	case status == record.StatusCancelled || f != nil && (f.Class == record.ClassInfrastructure || f.Class == record.ClassCancelled):
 		r.Infrastructure++
+	case status == record.StatusUnsupported:
+		r.Unsupported++
+	case f != nil && f.Class == record.ClassGrader:
+		r.Grader++
 	default:
 		r.Of++
 	}
@@ -118,7 +125,7 @@ func (t *Tally) Write(w io.Writer, dir string) error {
 	r := t.Result()
 	var b strings.Builder
 	for _, n := range r.Nodes {
-		if n.Of+n.Infrastructure == 0 {
+		if n.Of+n.Infrastructure+n.Grader+n.Unsupported == 0 {
 			continue
 		}
 		fmt.Fprintf(&b, "%s  %s\n", rate(n), n.ID)
@@ -129,11 +136,20 @@ func (t *Tally) Write(w io.Writer, dir string) error {
 	return err
 }
 
-// rate names its denominator: runs that infrastructure ended say nothing.
+// rate names its denominator, and what is not in it.
 func rate(r Rate) string {
 	s := fmt.Sprintf("%4d of %-4d %s to %s", r.Succeeded, r.Of, percent(r.LowerPPM), percent(r.UpperPPM))
-	if r.Infrastructure > 0 {
-		s += fmt.Sprintf("  (%d more ended by infrastructure)", r.Infrastructure)
+	var apart []string
+	for _, k := range []struct {
+		n    int64
+		what string
+	}{{r.Infrastructure, "ended by infrastructure"}, {r.Grader, "could not be checked"}, {r.Unsupported, "unsupported"}} {
+		if k.n > 0 {
+			apart = append(apart, fmt.Sprintf("%d more %s", k.n, k.what))
+		}
+	}
+	if len(apart) > 0 {
+		s += "  (" + strings.Join(apart, ", ") + ")"
 	}
 	return s
 }
@@ -142,6 +158,13 @@ func percent(ppm int64) string { return fmt.Sprintf("%5.1f %%", float64(ppm)/1e4
 
 // TrialsCost is the worst case of several runs of a plan.
 func TrialsCost(p *plan.Plan, n int) string {
-	k := int64(n)
-	return fmt.Sprintf("%d trials: at most %s and %s tokens in all", n, Dollars(k*p.WorstCase.CostMicroUSD), Count(k*p.WorstCase.Tokens))
+	return fmt.Sprintf("%d trials: at most %s and %s tokens in all", n, Dollars(times(n, p.WorstCase.CostMicroUSD)), Count(times(n, p.WorstCase.Tokens)))
+}
+
+// times is n·x, or the largest number where that is more. Neither is negative.
+func times(n int, x int64) int64 {
+	if n > 0 && x > math.MaxInt64/int64(n) {
+		return math.MaxInt64
+	}
+	return int64(n) * x
 }
