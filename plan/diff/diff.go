@@ -117,6 +117,8 @@ type differ struct {
 	order         *order                       // nil until it is asked for
 	phases        int                          // steps whose phase has another number
 	phaseAt       int                          // the change that says so
+	proven        int                          // work of the proofs so far
+	choices       map[string]bool              // steps that were alternatives of a branch that is still there, nil until it is asked for
 	shown         int                          // lines of texts so far
 }
 
@@ -142,6 +144,8 @@ type place struct {
 	row  *Row
 	path string
 	in   [2]reflect.Value // the structs that hold the field
+
+	writable map[string]bool // of a list of mounts, folders after the change; nil until it is asked for
 }
 
 // say reports a change: when is one of the row's cases.

@@ -39,7 +39,7 @@ const (
 func bundleRows() rule {
 	return keyed(list{keys: []string{"ID"},
 		cases: append(plainly(widen("bytes that a step may be given"), less), neutral("outputs are held against it where they name it").when(whenSchemaAdded)),
-		when: func(v reflect.Value, kind Kind) string {
+		when: func(_ *place, v reflect.Value, kind Kind) string {
 			switch {
 			case kind == Removed:
 				return whenRemoved
@@ -94,7 +94,7 @@ func fileSize() rule {
 func toolList() rule {
 	return keyed(list{keys: []string{"Name"},
 		cases: []Case{neutral("a tool that is required is there").when(whenAdded), widen("a tool that is required is waived").when(whenWaivedAdded), neutral("it is not required any more").when(whenRemoved)},
-		when: func(v reflect.Value, kind Kind) string {
+		when: func(_ *place, v reflect.Value, kind Kind) string {
 			switch {
 			case kind == Removed:
 				return whenRemoved
@@ -110,7 +110,7 @@ func toolList() rule {
 func outputList() rule {
 	return keyed(list{keys: []string{"Artifact"},
 		cases: []Case{widen("one more artifact crosses the border").when(whenAdded), widen("the step succeeds without it").when(whenRemoved), narrow("the step does not give it any more").when(whenOptionalRemoved)},
-		when: func(v reflect.Value, kind Kind) string {
+		when: func(_ *place, v reflect.Value, kind Kind) string {
 			switch {
 			case kind == Added:
 				return whenAdded
@@ -132,6 +132,35 @@ func textFiles() rule {
 			} else {
 				return p.text("", c)
 			}
+		},
+	})
+}
+
+const whenUncovered = "one inside a writable folder removed"
+
+// mountList is what a process sees of the world.
+func mountList() rule {
+	return keyed(list{keys: []string{"Destination"}, shown: mountShown,
+		cases: append(plainly(widen("it sees one more folder"), narrow("it sees one folder fewer")), widen("it may write where that was").when(whenUncovered)),
+		when: func(p *place, v reflect.Value, kind Kind) string {
+			if kind == Added {
+				return whenAdded
+			}
+			if p.writable == nil {
+				p.writable = map[string]bool{}
+				mounts := p.in[1].FieldByName("Mounts")
+				for i := range mounts.Len() {
+					m := mounts.Index(i).Addr().Interface().(*plan.Mount)
+					p.writable[m.Destination] = m.Mode != plan.MountReadOnly
+				}
+			}
+			at := v.FieldByName("Destination").String()
+			for i := strings.LastIndexByte(at, '/'); i > 0; i = strings.LastIndexByte(at, '/') {
+				if at = at[:i]; p.writable[at] {
+					return whenUncovered
+				}
+			}
+			return whenRemoved
 		},
 	})
 }

@@ -24,7 +24,7 @@ func (l *changes) addPlan() {
 	l.add("Input.id", "to one that looks the same", Widens, func(a, b *plan.Plan) { a.Inputs[0].ID, b.Inputs[0].ID = "refs-1", "refs-l" })
 	l.becomes("Input.bundle", "changes", Widens, func(p *plan.Plan) *string { return &p.Inputs[0].Bundle }, "input:refs", "input:source")
 	l.ranks("Input.kind", func(p *plan.Plan) *string { return &p.Inputs[0].Kind }, plan.KindJSON, plan.KindFile)
-	l.becomes("Input.filename", "changes", Neutral, func(p *plan.Plan) *string { return &p.Inputs[0].Filename }, "one", "another")
+	l.becomes("Input.filename", "changes", Widens, func(p *plan.Plan) *string { return &p.Inputs[0].Filename }, "one", "another")
 
 	for _, b := range []struct {
 		of  func(p *plan.Plan) *plan.RunBudget
@@ -143,7 +143,18 @@ func (l *changes) addNode() {
 	add := func(n plan.Node) func(p *plan.Plan) {
 		return func(p *plan.Plan) { p.Nodes = append(slices.Clone(p.Nodes), n) }
 	}
-	l.both("Plan.nodes", "a worker added", Widens, "a worker removed", Narrows, add(worker("extra")))
+	l.both("Plan.nodes", "a worker added", Widens, "a worker without a required output removed", Narrows, add(worker("extra")))
+	giver := worker("extra")
+	giver.Outputs = []plan.NodeOutput{{Artifact: "evidence", Required: plan.RequiredAtEnd}}
+	l.both("Plan.nodes", "a worker added", Widens, "a worker with a required output removed", Widens, add(giver))
+	l.after("Plan.nodes", "an alternative removed", Narrows, func(p *plan.Plan) {
+		p.Nodes = slices.Delete(slices.Clone(p.Nodes), 6, 7)
+		p.Branches[0].Alternatives = p.Branches[0].Alternatives[:1]
+	})
+	l.after("Plan.nodes", "a worker with a required output removed", Widens, func(p *plan.Plan) {
+		p.Nodes = slices.Delete(slices.Clone(p.Nodes), 6, 7)
+		p.Branches = nil
+	})
 	l.both("Plan.nodes", "a check added", Widens, "a check removed", Widens, add(check))
 	l.after("Plan.nodes", "reordered", Neutral, func(p *plan.Plan) { p.Nodes[1], p.Nodes[2] = p.Nodes[2], p.Nodes[1] })
 
@@ -205,7 +216,7 @@ func (l *changes) addNode() {
 	l.present("NodeInput.carried_from", Widens, Narrows, Widens, func(p *plan.Plan) *string { return &in(p).CarriedFrom })
 	l.flips("NodeInput.required", Narrows, Widens, func(p *plan.Plan) *bool { return &in(p).Required })
 	l.ranks("NodeInput.kind", func(p *plan.Plan) *string { return &in(p).Kind }, plan.KindJSON, plan.KindFile)
-	l.becomes("NodeInput.path", "changes", Neutral, func(p *plan.Plan) *string { return &in(p).Path }, "one", "another")
+	l.becomes("NodeInput.path", "changes", Widens, func(p *plan.Plan) *string { return &in(p).Path }, "one", "another")
 	l.present("NodeInput.schema", Narrows, Widens, Widens, func(p *plan.Plan) *string { return &in(p).Schema })
 
 	out := func(p *plan.Plan) *plan.NodeOutput { return &node(p).Outputs[0] }
@@ -246,6 +257,9 @@ func (l *changes) addSandbox() {
 	l.list("Sandbox.credentials", Widens, Narrows, Neutral, func(p *plan.Plan) *[]string { return &box(p).Credentials })
 	l.list("Sandbox.worker_credentials", Widens, Narrows, Neutral, func(p *plan.Plan) *[]string { return &box(p).WorkerCredentials })
 	entries(l, "Sandbox.mounts", Widens, Narrows, func(p *plan.Plan) *[]plan.Mount { return &box(p).Mounts }, plan.Mount{Destination: "/extra"})
+	l.add("Sandbox.mounts", "one inside a writable folder removed", Widens, func(a, _ *plan.Plan) {
+		box(a).Mounts = append(slices.Clone(box(a).Mounts), plan.Mount{Destination: "/scratch/kept", Mode: plan.MountReadOnly})
+	})
 	l.flips("Sandbox.allow_shell", Widens, Narrows, func(p *plan.Plan) *bool { return &box(p).AllowShell })
 	l.flips("Sandbox.allow_fetch", Widens, Narrows, func(p *plan.Plan) *bool { return &box(p).AllowFetch })
 	l.becomes("Mount.source", "changes", Widens, func(p *plan.Plan) *string { return &box(p).Mounts[0].Source }, "skill:a", "skill:b")

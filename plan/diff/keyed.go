@@ -16,7 +16,7 @@ type list struct {
 	cases []Case
 	// when says which case an entry is that was added or removed; without it,
 	// whenAdded and whenRemoved.
-	when func(entry reflect.Value, kind Kind) string
+	when func(p *place, entry reflect.Value, kind Kind) string
 	// ordered reports the order of the entries; without it, it means nothing.
 	ordered func(p *place, before, after []paired)
 	// shown is an entry in one line; without it, brief.
@@ -93,7 +93,7 @@ func (l *list) say(p *place, key string, entry reflect.Value, kind Kind) {
 		when = whenRemoved
 	}
 	if l.when != nil {
-		when = l.when(entry, kind)
+		when = l.when(p, entry, kind)
 	}
 	shown := brief
 	if l.shown != nil {

@@ -1,21 +1,26 @@
 package diff
 
 import (
-	"reflect"
 	"strings"
 
 	"foundry/plan"
 )
 
-// maxProof bounds the work of one proof, in pairs of conditions compared.
-const maxProof = 100_000
+// Bounds of proofs, in conditions looked at: of one, and of a whole report.
+// Without an answer a predicate counts as changed.
+const (
+	maxProof  = 100_000
+	maxProofs = 20_000_000
+)
 
 // implies reports whether it can be shown by form alone that b is true without
 // an error whenever a is: then a asks for no less than b. An evaluation that
 // ends in an error counts as false, and arguments are evaluated from the left.
-func implies(a, b *plan.Expr) bool {
-	p := proof{left: maxProof}
-	return p.implies(a, b)
+func (d *differ) implies(a, b *plan.Expr) bool {
+	p := proof{left: min(maxProof, maxProofs-d.proven)}
+	ok := p.implies(a, b)
+	d.proven += min(maxProof, maxProofs-d.proven) - max(p.left, 0)
+	return ok && p.left >= 0
 }
 
 type proof struct{ left int }
@@ -157,7 +162,19 @@ func compareSigned(a, b string) int {
 	return compareDecimals(x, y)
 }
 
-func (p *proof) equal(a, b *plan.Expr) bool { return same(reflect.ValueOf(*a), reflect.ValueOf(*b)) }
+func (p *proof) equal(a, b *plan.Expr) bool {
+	if p.left--; p.left < 0 || a.Op != b.Op || a.Pointer != b.Pointer || len(a.Args) != len(b.Args) ||
+		(a.Fact == nil) != (b.Fact == nil) || (a.Literal == nil) != (b.Literal == nil) ||
+		a.Fact != nil && *a.Fact != *b.Fact || a.Literal != nil && *a.Literal != *b.Literal {
+		return false
+	}
+	for i := range a.Args {
+		if !p.equal(&a.Args[i], &b.Args[i]) {
+			return false
+		}
+	}
+	return true
+}
 
 // prefix reports whether b begins with all of a.
 func (p *proof) prefix(a, b []plan.Expr) bool {

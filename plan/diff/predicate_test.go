@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -90,7 +92,7 @@ func TestProofsHold(t *testing.T) {
 		if rapid.Bool().Draw(t, "turned") {
 			a, b = b, a
 		}
-		if predicates.Check(a) != nil || predicates.Check(b) != nil || !implies(&a, &b) {
+		if predicates.Check(a) != nil || predicates.Check(b) != nil || !new(differ).implies(&a, &b) {
 			return
 		}
 		proven++
@@ -179,4 +181,27 @@ func drawFacts(t *rapid.T) predicates.Facts {
 		f.Outputs[name] = o
 	}
 	return f
+}
+
+// TestProofsAreBounded: what takes too long to prove counts as changed.
+func TestProofsAreBounded(t *testing.T) {
+	wide := func(sign, of string) *plan.Expr {
+		e := op(sign)
+		for i := range 3_000 {
+			e.Args = append(e.Args, op(plan.OpGt, bytesOf(of), num(strconv.Itoa(i))))
+		}
+		return &e
+	}
+	d := new(differ)
+	few, many := wide(plan.OpAll, "x"), wide(plan.OpAll, "x")
+	slices.Reverse(many.Args)
+	if d.implies(many, wide(plan.OpAny, "y")) || d.proven < 3_000 || d.proven > maxProof {
+		t.Errorf("%d", d.proven)
+	}
+	for range 10_000 {
+		d.implies(few, many)
+	}
+	if d.proven > maxProofs || d.implies(few, few) {
+		t.Errorf("%d", d.proven)
+	}
 }

@@ -291,10 +291,10 @@ func predicate(narrower, changes verdict, more ...Case) rule {
 			a, b = a.Elem(), b.Elem()
 		}
 		before, after := a.Addr().Interface().(*plan.Expr), b.Addr().Interface().(*plan.Expr)
-		stricter := implies(after, before)
+		stricter := p.implies(after, before)
 		when := whenChanges
 		switch {
-		case stricter && implies(before, after):
+		case stricter && p.implies(before, after):
 			when = whenSame
 		case stricter:
 			when = whenNarrower

@@ -13,7 +13,9 @@ import (
 // Cases of the list of steps.
 const (
 	whenWorkerAdded   = "a worker added"
-	whenWorkerRemoved = "a worker removed"
+	whenWorkerRemoved = "a worker without a required output removed"
+	whenGiverRemoved  = "a worker with a required output removed"
+	whenChoiceRemoved = "an alternative removed"
 	whenCheckAdded    = "a check added"
 	whenCheckRemoved  = "a check removed"
 )
@@ -23,12 +25,15 @@ func stepList() rule {
 	l := list{keys: []string{"ID"}, ordered: moved, shown: stepShown, cases: []Case{
 		widen("one more worker runs").when(whenWorkerAdded),
 		narrow("one worker fewer runs").when(whenWorkerRemoved),
+		widen("a run succeeds without what it had to give").when(whenGiverRemoved),
+		narrow("one alternative fewer can be accepted").when(whenChoiceRemoved),
 		widen("one more process runs").when(whenCheckAdded),
 		widen("what it proved is not proved any more").when(whenCheckRemoved),
 		neutral("it stands elsewhere in the order of the steps").when(whenReordered),
 	}}
-	l.when = func(v reflect.Value, kind Kind) string {
-		grades := v.FieldByName("Kind").String() == plan.NodeCheck || v.FieldByName("Kind").String() == plan.NodeJudge
+	l.when = func(p *place, v reflect.Value, kind Kind) string {
+		n := v.Addr().Interface().(*plan.Node)
+		grades := n.Kind == plan.NodeCheck || n.Kind == plan.NodeJudge
 		switch {
 		case kind == Added && grades:
 			return whenCheckAdded
@@ -36,6 +41,10 @@ func stepList() rule {
 			return whenWorkerAdded
 		case grades:
 			return whenCheckRemoved
+		case p.alternative(n.ID):
+			return whenChoiceRemoved
+		case slices.ContainsFunc(n.Outputs, func(o plan.NodeOutput) bool { return o.Required != plan.Optional }):
+			return whenGiverRemoved
 		}
 		return whenWorkerRemoved
 	}
@@ -46,6 +55,25 @@ func stepList() rule {
 		return nil
 	}
 	return keyed(l)
+}
+
+// alternative reports whether a step was one of a branch that is still there.
+func (d *differ) alternative(id string) bool {
+	if d.choices == nil {
+		d.choices = map[string]bool{}
+		left := map[string]bool{}
+		for i := range d.after.Plan.Branches {
+			left[d.after.Plan.Branches[i].ID] = true
+		}
+		for i := range d.before.Plan.Branches {
+			if b := &d.before.Plan.Branches[i]; left[d.nowCalled(branchList, b.ID)] {
+				for _, id := range b.Alternatives {
+					d.choices[id] = true
+				}
+			}
+		}
+	}
+	return d.choices[id]
 }
 
 // stepShown is what a step may do, in one line.

@@ -45,7 +45,7 @@ var table = []Row{
 	row("Input.id", name(neutral("the same input under another name"))),
 	row("Input.bundle", reference(widen("other bytes from outside"))),
 	row("Input.kind", ranked(widen("any bytes pass"), narrow("only bytes of this form pass"), other, widerKinds...)),
-	row("Input.filename", whole(neutral("the same bytes under another file name"))),
+	row("Input.filename", whole(widen("a name by which a program may take it for something else"))),
 
 	row("Bundle.id", name(neutral("the same bytes under another name"))),
 	row("Bundle.digest", treeDigest()),
@@ -138,7 +138,7 @@ var table = []Row{
 	row("NodeInput.carried_from", optional(widen("it reads what the iteration before wrote"), narrow("it does not read what the iteration before wrote any more"), widen("the artifact comes from somewhere else"))),
 	row("NodeInput.required", flagged(narrow("it may not be absent any more"), widen("the step runs without it, too"))),
 	row("NodeInput.kind", ranked(widen("any bytes pass"), narrow("only bytes of this form pass"), other, widerKinds...)),
-	row("NodeInput.path", whole(neutral("the same bytes under another file name"))),
+	row("NodeInput.path", whole(widen("a name by which a program may take it for something else"))),
 	row("NodeInput.schema", optional(narrow("it must satisfy a schema"), widen("it need not satisfy a schema any more"), widen("it is held against another schema"))),
 
 	row("NodeOutput.artifact", key()),
@@ -153,7 +153,7 @@ var table = []Row{
 	row("Sandbox.egress_hosts", set(widen("it reaches one more host"), narrow("it reaches one host fewer"))),
 	row("Sandbox.credentials", set(widen("the broker uses one more credential for it"), narrow("the broker uses one credential fewer for it"))),
 	row("Sandbox.worker_credentials", set(widen("a credential enters the sandbox"), narrow("a credential does not enter the sandbox any more"))),
-	row("Sandbox.mounts", keyed(list{keys: []string{"Destination"}, shown: mountShown, cases: plainly(widen("it sees one more folder"), narrow("it sees one folder fewer"))})),
+	row("Sandbox.mounts", mountList()),
 	row("Sandbox.resources", object()),
 	row("Sandbox.allow_shell", flagged(widen("it may run a shell"), narrow("it may not run a shell any more"))),
 	row("Sandbox.allow_fetch", flagged(widen("it may run code that it fetches"), narrow("it may not run code that it fetches any more"))),

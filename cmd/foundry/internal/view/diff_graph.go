@@ -30,13 +30,17 @@ func changedGraph(r *diff.Report, before, after *plan.Plan, most int) string {
 		near[o[1]] = near[o[1]] || changed[o[0]]
 	}
 	keep := map[*item]bool{}
-	for _, set := range []map[*item]bool{changed, near} {
+	admit := func(is func(it *item) bool) {
 		for _, it := range g.items {
-			if set[it] && len(keep) < most {
+			if len(keep) < most && is(it) {
 				keep[it] = true
 			}
 		}
 	}
+	for _, class := range classes {
+		admit(func(it *item) bool { return marks[it.ref] == class })
+	}
+	admit(func(it *item) bool { return near[it] })
 	left := 0
 	for _, it := range g.items {
 		if changed[it] && !keep[it] {

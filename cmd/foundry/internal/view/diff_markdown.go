@@ -1,7 +1,10 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -30,20 +33,21 @@ func DiffMarkdown(r *diff.Report, before, after *plan.Plan, most int) string {
 	}
 	m.must(fmt.Sprintf("before `%s`, after `%s`\n", Safe(r.Before), Safe(r.After)))
 	groups := grouped(r)
+	rows := m.admit(groups, r)
 	var texts []*changeGroup
+	var left []*changeGroup
 	var class diff.Class
-	left := map[diff.Class]int{}
 	for _, g := range groups {
-		head := ""
-		if g.Class != class {
-			head = fmt.Sprintf("\n#### %s (%d)\n\n| where | before | after | what it means |\n| --- | --- | --- | --- |\n", title(g.Class), r.Count(g.Class))
-		}
-		// Room is kept for the graph: without it, a fifth of the text.
-		if !m.try(head+g.markdownRow(), m.most/5) {
-			left[g.Class] += len(g.paths)
+		row, ok := rows[g]
+		if !ok {
+			left = append(left, g)
 			continue
 		}
-		class = g.Class
+		if g.Class != class {
+			class = g.Class
+			m.must(tableHead(r, class))
+		}
+		m.must(row)
 		if g.Text != nil {
 			texts = append(texts, g)
 		}
@@ -61,7 +65,43 @@ type markdown struct {
 }
 
 // footRoom is kept for what is said of what was left out.
-const footRoom = 400
+const footRoom = 1_000
+
+func tableHead(r *diff.Report, class diff.Class) string {
+	return fmt.Sprintf("\n#### %s (%d)\n\n| where | before | after | what it means |\n| --- | --- | --- | --- |\n", title(class), r.Count(class))
+}
+
+// admit chooses the rows that fit: what widens before the rest, and of each
+// field of a plan one change before the second of another, so that a thousand
+// changes of one kind do not hide the only one of another. A fifth of the text
+// is kept for the graph and the texts.
+func (m *markdown) admit(groups []*changeGroup, r *diff.Report) map[*changeGroup]string {
+	order := map[diff.Class][]*changeGroup{}
+	rank := map[*changeGroup]int{}
+	seen := map[[2]string]int{}
+	for _, g := range groups {
+		k := [2]string{string(g.Class), g.Row}
+		rank[g] = seen[k]
+		seen[k]++
+		order[g.Class] = append(order[g.Class], g)
+	}
+	room := m.most - m.most/5 - footRoom - m.Len()
+	rows := map[*changeGroup]string{}
+	for _, class := range classes {
+		head := len(tableHead(r, class))
+		slices.SortStableFunc(order[class], func(a, b *changeGroup) int { return rank[a] - rank[b] })
+		for _, g := range order[class] {
+			row := g.markdownRow()
+			if head+len(row) > room {
+				continue
+			}
+			room -= head + len(row)
+			head = 0
+			rows[g] = row
+		}
+	}
+	return rows
+}
 
 func (m *markdown) must(s string) { m.WriteString(s) }
 
@@ -74,18 +114,35 @@ func (m *markdown) try(s string, room int) bool {
 	return true
 }
 
-func (m *markdown) leftOut(left map[diff.Class]int) {
-	var parts []string
+// leftOut says how many changes have no row, and of which fields most are.
+func (m *markdown) leftOut(groups []*changeGroup) {
 	sum := 0
+	of, fields := map[diff.Class]int{}, map[string]int{}
+	for _, g := range groups {
+		sum += len(g.paths)
+		of[g.Class] += len(g.paths)
+		fields[g.Row] += len(g.paths)
+	}
+	if sum == 0 {
+		return
+	}
+	var parts []string
 	for _, c := range classes {
-		if left[c] > 0 {
-			sum += left[c]
-			parts = append(parts, fmt.Sprintf("%d %s", left[c], classWord(c, left[c])))
+		if of[c] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", of[c], classWord(c, of[c])))
 		}
 	}
-	if sum > 0 {
-		m.must(fmt.Sprintf("\n**%s left out for length: %s.** `foundry diff` shows all.\n", count(sum, "change"), strings.Join(parts, ", ")))
+	names := slices.Collect(maps.Keys(fields))
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(fields[b]-fields[a], strings.Compare(a, b)) })
+	var most []string
+	for _, n := range names[:min(6, len(names))] {
+		most = append(most, fmt.Sprintf("%d of `%s`", fields[n], n))
 	}
+	more := ""
+	if len(names) > len(most) {
+		more = " and others"
+	}
+	m.must(fmt.Sprintf("\n**%s left out for length: %s.** They are %s%s; `foundry diff` shows all.\n", count(sum, "change"), strings.Join(parts, ", "), strings.Join(most, ", "), more))
 }
 
 func (m *markdown) graph(r *diff.Report, before, after *plan.Plan) {
