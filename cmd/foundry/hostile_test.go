@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -145,6 +147,7 @@ func TestHostileWorkers(t *testing.T) {
 				if n := processesWith(t, dir); n > 0 {
 					t.Errorf("%d processes are alive", n)
 				}
+				said(t, dir, mode, behaviour)
 				before := tree(t, dir)
 				time.Sleep(300 * time.Millisecond)
 				if after := tree(t, dir); after != before {
@@ -152,6 +155,61 @@ func TestHostileWorkers(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// said checks what the record says of the attempt: in a container every property
+// is enforced and what the kernel counted is there; on the local sandbox all but
+// the wall and the group is not_enforced, and what nobody counted is unknown.
+func said(t *testing.T, dir, mode, behaviour string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, record.NodesDir, "*", "1-1", record.AttemptFile))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the records %v, %v", files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rec record.Attempt
+	if err := json.Unmarshal(data, &rec); err != nil {
+		t.Fatal(err)
+	}
+	if rec.Sandbox == nil || !rec.Dead || len(rec.Sandbox.Properties) < 12 {
+		t.Fatalf("sandbox %+v, dead %v", rec.Sandbox, rec.Dead)
+	}
+	contained := mode == plan.SandboxContainer
+	for _, p := range rec.Sandbox.Properties {
+		want := sandbox.NotEnforced
+		if contained || p.Name == sandbox.PropWall || p.Name == sandbox.PropProcessGroup && runtime.GOOS == "linux" {
+			want = sandbox.Enforced
+		}
+		if p.State != want {
+			t.Errorf("%s is recorded as %s: %s", p.Name, p.State, p.Detail)
+		}
+	}
+	versions := map[string]bool{}
+	for _, v := range rec.Sandbox.Runtimes {
+		versions[v.Name] = v.Version != ""
+	}
+	if contained && (!versions["runc"] || !versions["containerd"]) {
+		t.Errorf("the versions of what ran it: %+v", rec.Sandbox.Runtimes)
+	}
+	m := rec.Sandbox.Measured
+	for name, c := range map[string]struct {
+		counted   record.Count
+		behaviour string
+	}{
+		"oom_kills": {m.OOMKills, "hog"}, "pids_refused": {m.PIDsRefused, "bomb"},
+		"peak_memory_bytes": {m.PeakMemoryBytes, behaviour}, "cpu_micros": {m.CPUMicros, behaviour}, "output_bytes": {m.OutputBytes, "fill"},
+	} {
+		n, known := c.counted.Value()
+		if known != contained || known && behaviour == c.behaviour && n == 0 {
+			t.Errorf("%s is %q", name, c.counted)
+		}
+	}
+	if flood := behaviour == "yes"; flood != (rec.Stdout.Dropped > 0) {
+		t.Errorf("stdout: %+v", rec.Stdout)
 	}
 }
 
