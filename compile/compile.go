@@ -194,6 +194,9 @@ func (c *compiler) run(policyPath string) {
 func (c *compiler) finish() {
 	c.collectBundles()
 	c.plan.WorstCase = worstCase(c.plan)
+	if c.judgeGuards(); c.diags.HasErrors() {
+		return
+	}
 	for _, p := range plan.Validate(c.plan) {
 		c.diags.Errorat(c.problemPlace(p.Path), sentence(p.Summary)[:len(p.Summary)], p.Path+": "+sentence(p.Detail))
 	}
@@ -202,12 +205,6 @@ func (c *compiler) finish() {
 // refuseUnbuilt refuses the parts of the language that this version reads but
 // does not yet honour: ignoring them would be green by default.
 func (c *compiler) refuseUnbuilt() {
-	if c.pol.Guards.Set() {
-		c.diags.Errorat(c.pol.Guards.At, "Not built yet", "This version does not evaluate guards, so a plan would say nothing of them. Remove `guards` until it does.")
-	}
-	for _, g := range c.pol.OwnGuards {
-		c.diags.Errorat(g.At, "Not built yet", "This version does not evaluate guards, so a plan would say nothing of them. Remove the block until it does.")
-	}
 	if e := c.pol.Evaluation; e != nil {
 		c.diags.Errorat(e.At, "Not built yet", "This version does not grade runs, so a plan would say nothing of it. Remove the `evaluation` block until it does.")
 	}

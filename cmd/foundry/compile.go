@@ -94,10 +94,10 @@ func (f *compileFlags) refuseUnbuilt() error {
 		return usage("--sandbox %q is unknown: it is local or container", f.override.Sandbox)
 	}
 	switch f.override.Network {
-	case "", plan.NetworkNone:
-		return nil
-	case plan.NetworkProvider, plan.NetworkEgress, plan.NetworkBridge:
-		return usage("--sandbox-network %s is not built yet: this version has none", f.override.Network)
+	case "", plan.NetworkNone, plan.NetworkProvider, plan.NetworkBridge:
+		return nil // the executor says where it gives a bridge
+	case plan.NetworkEgress:
+		return usage("--sandbox-network %s is not built yet: this version has none, provider and, for local agents with a login of their own, bridge", f.override.Network)
 	}
 	return usage("--sandbox-network %q is unknown: it is none, provider, egress or bridge", f.override.Network)
 }
@@ -195,6 +195,11 @@ func compiled(policy string, res *compile.Result) *source {
 func checked(name string, s *source) (*source, error) {
 	problems := plan.Validate(s.plan)
 	if len(problems) == 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), compileDeadline)
+		defer cancel()
+		if err := compile.RecheckGuards(ctx, s.plan); err != nil {
+			return nil, usage("%s is no plan of this policy: %w", name, err)
+		}
 		return s, nil
 	}
 	var b strings.Builder

@@ -298,7 +298,7 @@ func (e *eval) index(coll, key cty.Value, x hclsyntax.Expression) (cty.Value, bo
 	case c == "object" && k == "string":
 		name := key.AsString()
 		if !coll.Type().HasAttribute(name) {
-			e.errorf(x, "Unknown key", "The object has no key %q.%s", name, didYouMean(name, coll.Type().AttributeTypes()))
+			e.errorf(x, unknownKey, "The object has no key %q.%s", name, didYouMean(name, coll.Type().AttributeTypes()))
 			return cty.NilVal, false
 		}
 		return coll.GetAttr(name), true
@@ -406,6 +406,10 @@ func (e *eval) forEach(x *hclsyntax.ForExpr) (cty.Value, bool) {
 		case !ok:
 			return cty.NilVal, false // one message says it for all elements
 		case !keep:
+			continue
+		}
+		e.kept++
+		switch {
 		case x.KeyExpr == nil:
 			list = append(list, v)
 		default:
@@ -475,6 +479,7 @@ func (e *eval) splat(x *hclsyntax.SplatExpr) (cty.Value, bool) {
 			return cty.NilVal, false
 		}
 		list = append(list, v)
+		e.kept++
 	}
 	return cty.TupleVal(list), true
 }

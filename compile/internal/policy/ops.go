@@ -39,6 +39,9 @@ func inRange(f *big.Float) bool {
 	return abs.Sign() == 0 || abs.Cmp(largest) <= 0 && abs.Cmp(smallest) >= 0
 }
 
+// unknownKey is the summary of an object's key that is not there.
+const unknownKey = "Unknown key"
+
 // alwaysWrong are the errors that no condition can guard against.
 var alwaysWrong = map[string]bool{
 	"Unknown name": true, "Unknown variable": true, "Unknown local": true, "Unknown function": true, "Unknown expression": true,
@@ -65,7 +68,7 @@ func (e *eval) conditional(x *hclsyntax.ConditionalExpr) (cty.Value, bool) {
 	var dropped diag.List
 	o, okOther := (&eval{Scope: e.Scope, env: e.env, d: &dropped}).value(other)
 	for _, x := range dropped {
-		if e.spent || alwaysWrong[x.Summary] {
+		if e.spent || alwaysWrong[x.Summary] || e.thorough && x.Summary == unknownKey {
 			*e.d = append(*e.d, x)
 			ok = false
 		}
@@ -124,6 +127,10 @@ func (e *eval) binary(x *hclsyntax.BinaryOpExpr) (cty.Value, bool) {
 
 // logical evaluates the right side only when the left does not decide.
 func (e *eval) logical(x *hclsyntax.BinaryOpExpr, l cty.Value, ok bool) (cty.Value, bool) {
+	if e.thorough {
+		_, okR := e.value(x.RHS)
+		return cty.True, ok && okR
+	}
 	if !ok {
 		return cty.NilVal, false
 	}

@@ -39,6 +39,8 @@ type Scope struct {
 // account is what evaluation has cost.
 type account struct {
 	steps, elements, bytes, recursed int
+	kept                             int  // elements that for expressions and splats gave
+	thorough                         bool // both sides of && and ||, and both arms, are looked at for names
 	spent                            bool
 }
 

@@ -300,6 +300,35 @@ func mounts(n *plan.Node, mode string) string {
 	return strings.Join(parts, ", ")
 }
 
+// guards tells which rules the plan keeps, and which it only warns of.
+func (v *preview) guards() {
+	kept := map[string]int{}
+	var sets []string
+	for _, g := range v.p.Guards {
+		if g.Result != plan.GuardPass {
+			v.line("  guard %s: %s", guardName(g), g.Result)
+			continue
+		}
+		if kept[g.Set]++; kept[g.Set] == 1 {
+			sets = append(sets, g.Set)
+		}
+	}
+	for _, set := range sets {
+		name := set
+		if name == "" {
+			name = "of the policy"
+		}
+		v.line("  guards %s: %s kept", name, count(kept[set], "rule"))
+	}
+}
+
+func guardName(g plan.Guard) string {
+	if g.Set == "" {
+		return g.Name
+	}
+	return g.Set + "/" + g.Name
+}
+
 func (v *preview) footer() {
 	p := v.p
 	v.line("")
@@ -320,6 +349,7 @@ func (v *preview) footer() {
 		}
 		v.line("  probe %s: %s%s", b.Tool, strings.Join(b.Argv, " "), expect)
 	}
+	v.guards()
 	w := p.WorstCase
 	v.line("")
 	v.line("Worst case   %s, %s, %s tokens, if every step spends its whole budget", Dollars(w.UncappedCostMicroUSD), Seconds(w.UncappedWallSeconds), Count(w.UncappedTokens))
