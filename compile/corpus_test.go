@@ -13,6 +13,7 @@ import (
 
 	"foundry/compile"
 	"foundry/harness"
+	"foundry/harness/pi"
 	"foundry/harness/scripted"
 	"foundry/plan"
 )
@@ -23,7 +24,7 @@ var pipelines = []string{
 }
 
 func adapters() map[string]harness.Adapter {
-	return map[string]harness.Adapter{scripted.Name: scripted.Adapter{}}
+	return map[string]harness.Adapter{scripted.Name: scripted.Adapter{}, pi.Name: pi.Adapter{}}
 }
 
 // needCorpus is the corpus beside the checkout.
@@ -174,8 +175,8 @@ func TestOneThingRemoved(t *testing.T) {
 		{"inputs", "cwl-to-galaxy", "", "  inputs = [\"cwl-source\"] # the skill declares none\n  task   = \"Summarize the workflow in {in:cwl-source}.\"\n", "", "Inputs are not declared", "Phase 1: the skill `summarize-cwl` declares nothing", "_assembly.json:"},
 		{"not_applicable", "cwl-to-galaxy", "", `"freeform-summary", `, "", "Artifact without a producer", "(`test-data-resolution/find-test-data`) reads `freeform-summary`", "find-test-data/_provenance.json:"},
 		{"check", "cwl-to-galaxy", "", "  check \"validates\" {\n    tool   = \"gxwf\"\n    argv   = [\"gxwf\", \"validate\", \"{in:galaxy-workflow}\"]\n    assert = check.validates.exit_code == 0\n  }\n", "", "Phase proves nothing", "(`validate-galaxy-workflow`) declares no output and has no check", "_assembly.json:"},
-		{"image by tag", "cwl-to-galaxy", "defaults", `image  = "builtin"`, `image  = "registry.example/worker:latest"`, "Invalid value", "an image is named by digest", "policy/defaults.hcl:36"},
-		{"unknown model", "cwl-to-galaxy", "defaults", `model     = "claude-sonnet-5"`, `model     = "claude-sonet-5"`, "Unknown model", "Did you mean \"claude-sonnet-5\"?", "policy/defaults.hcl:31"},
+		{"image by tag", "cwl-to-galaxy", "defaults", `image  = "builtin"`, `image  = "registry.example/worker:latest"`, "Invalid value", "an image is named by digest", "policy/defaults.hcl:51"},
+		{"unknown model", "cwl-to-galaxy", "defaults", `model     = "claude-sonnet-5"`, `model     = "claude-sonet-5"`, "Unknown model", "Did you mean \"claude-sonnet-5\"?", "policy/defaults.hcl:37"},
 		{"gap of paper-to-cwl", "paper-to-cwl", "", "input \"cwl-test-plan\" { # a gap of the pipeline: no phase of it produces this\n  path = \"inputs/line-count.cwl-test-plan.md\"\n}\n", "", "Artifact without a producer", "Phase 8 (`implement-cwl-workflow-test`) reads `cwl-test-plan`", "implement-cwl-workflow-test/_provenance.json:"},
 		{"gap of update-interview-to-galaxy", "update-interview-to-galaxy", "", "input \"test-data-refs\" { # a gap of the pipeline: no phase of it produces this\n  path = \"inputs/line-count.test-data-refs.json\"\n}\n", "", "Artifact without a producer", "Phase 6 (`implement-galaxy-workflow-test`) reads `test-data-refs`", "implement-galaxy-workflow-test/_provenance.json:"},
 	}

@@ -291,3 +291,37 @@ func TestCanary(t *testing.T) {
 		}
 	})
 }
+
+// TestGalaxyWithPi compiles the seven published pipelines for the real agent.
+func TestGalaxyWithPi(t *testing.T) {
+	corpus := needCorpus(t)
+	policies, err := filepath.Glob(filepath.Join(repository(t), "examples", "galaxy", "*-to-*.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := "foundry-pi:0.84.4@sha256:" + strings.Repeat("0123456789abcdef", 4)
+	compiled := 0
+	for _, name := range policies {
+		if strings.Contains(name, ".replay.") {
+			continue
+		}
+		cmd := exec.Command(foundry(t), "plan", "--json", "--var", "corpus="+corpus, "--harness", "worker=pi", "--sandbox-image", image, "--sandbox-network", "provider", name)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		p, err := plan.Decode(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled++
+		for _, n := range p.Nodes {
+			if n.Kind == plan.NodeAgent && (!n.RequireActivation || n.Harness != "pi" || !slices.Contains(n.Process.Argv, "pi") || !slices.Equal(n.Sandbox.Credentials, []string{"ANTHROPIC_API_KEY"})) {
+				t.Errorf("%s: %s: %+v", name, n.ID, n.Sandbox)
+			}
+		}
+	}
+	if compiled != 7 {
+		t.Errorf("%d pipelines", compiled)
+	}
+}

@@ -1,6 +1,12 @@
 # What the seven pipelines of the Galaxy Workflow Foundry share.
 #
-#   foundry plan -var corpus=PATH/TO/galaxy-foundry examples/galaxy/cwl-to-galaxy.hcl
+#   foundry plan --var corpus=PATH/TO/galaxy-foundry examples/galaxy/cwl-to-galaxy.hcl
+#
+# With the real agent, in an image that `foundry image build --adapter pi
+# --version 0.84.4` prints the reference of:
+#
+#   foundry plan --var corpus=… --harness worker=pi --sandbox-image foundry-pi:0.84.4@sha256:… \
+#     --sandbox-network provider examples/galaxy/cwl-to-galaxy.hcl
 
 variable "corpus" {
   type        = path
@@ -20,8 +26,8 @@ provider "anthropic" {
   }
 }
 
-# The worker is a test stub until an agent's adapter is built: it settles and
-# writes nothing, so these policies are for `plan` and its review.
+# Without another word the worker is a test stub that settles and writes nothing:
+# enough for `plan` and its review.
 harness "worker" {
   adapter   = "scripted"
   version   = "1"
@@ -29,6 +35,15 @@ harness "worker" {
   script    = "scripts/idle.json"
   provider  = "anthropic"
   model     = "claude-sonnet-5"
+}
+
+harness "pi" {
+  adapter  = "pi"
+  version  = "0.84.4"
+  provider = "anthropic"
+  model    = "claude-sonnet-5"
+  thinking = "medium"
+  tools    = ["read", "bash", "edit", "write", "grep", "find", "ls"]
 }
 
 sandbox {
