@@ -29,6 +29,13 @@ func (k *check) blocking() bool {
 	return k.decl == nil || !k.decl.Blocking.Set() || k.decl.Blocking.Value
 }
 
+// gate reports whether it runs before its step, which then waits for it: a
+// worker is not paid for to find that what it was given is wrong. The
+// alternatives of a branch are proven after they ran.
+func (k *check) gate() bool {
+	return k.input && k.steps[0].unit.kind != unitBranch
+}
+
 // id of a check's node: the owner's id, a dot, the check's name.
 func (k *check) id() string { return k.of + "." + k.name }
 

@@ -139,7 +139,8 @@ type compiler struct {
 	readGraph *readGraph // built for the first unbound artifact
 	found     *findings  // of a starter policy: what is open is no error
 
-	plan *plan.Plan
+	plan  *plan.Plan
+	first int // how many of its nodes stand before all steps
 }
 
 // run does the work in stages. A stage that finds errors does not always stop

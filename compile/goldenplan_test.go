@@ -219,6 +219,40 @@ func TestValidatorOfAnInputThatIsAlsoWritten(t *testing.T) {
 	}
 }
 
+// An input's validator runs before its step, which waits for it; one that
+// looks at the pipeline's own inputs alone runs before every step.
+func TestValidatorsOfInputsGate(t *testing.T) {
+	verify := func(id string) string {
+		return strings.Replace(verifyFile("input", id, "x"), `"schema":"[[x]]",`, "", 1)
+	}
+	p := newPipe().phase("a", []string{"x"}, nil).phase("b", []string{"y"}, []string{"x"}).phase("c", []string{"z"}, []string{"given"}).
+		loop("l", []string{"log"}, []string{"y"})
+	p.put("skills/b/_verify.json", verify("x"))
+	p.put("skills/c/_verify.json", verify("given"))
+	p.put("skills/l/_verify.json", verify("y"))
+	p.put("given.json", "{}")
+	for order, want := range map[string]string{
+		"assembly": "c.lint-input-given() a() b.lint-input-x(a) b(a b.lint-input-x) c(b b.lint-input-x c.lint-input-given) l.lint-input-y(b c) l(b l.lint-input-y)",
+		"dataflow": "c.lint-input-given() a() b.lint-input-x(a) b(a b.lint-input-x) c(c.lint-input-given) l.lint-input-y(b) l(b l.lint-input-y)",
+	} {
+		got := valid(t, p.compile(t, "order = \""+order+"\"\n"+first+"input \"given\" { path = \"given.json\" }\ntool \"lint\" { image = \""+dash+"\" }\nloop \"l\" {\n  max_iterations = 2\n  until = iteration > 1\n}\n"))
+		var nodes []string
+		for i := range got.Nodes {
+			n := &got.Nodes[i]
+			nodes = append(nodes, n.ID+"("+strings.Join(n.Needs, " ")+")")
+			if of := n.Check; of != nil && !n.Gates(node(t, got, of.Of)) {
+				t.Errorf("%s: %s runs after its step", order, n.ID)
+			}
+		}
+		if s := strings.Join(nodes, " "); s != want {
+			t.Errorf("%s:\n got %s\nwant %s", order, s, want)
+		}
+		if body := strings.Join(got.Loops[0].Body, " "); body != "l.lint-input-y l" {
+			t.Errorf("%s: the loop runs %s", order, body)
+		}
+	}
+}
+
 func TestRecordedFiles(t *testing.T) {
 	p := newPipe().phase("a", []string{"x"}, nil).phase("b", []string{"y"}, []string{"x"})
 	p.put("script.json", `{"version":1,"nodes":{"a":[{"copy":{"from":"{recorded}/one/x.json","to":"{out}/x.json"}},{"copy":{"from":"{recorded}/two","to":"{out}/more"}}],"b":[]}}`)

@@ -53,12 +53,16 @@ func (c *compiler) lowerNodes() {
 				continue
 			}
 			n := c.lowerStep(s, w)
-			n.Needs = c.needs(s, n, previous, ids)
+			gates := c.lowerGates(checks, s, w, previous, &ids)
+			n.Needs = sortedSet(append(c.needs(s, n, previous, ids), gates...))
 			c.plan.Nodes = append(c.plan.Nodes, n)
 			if u.kind != unitBranch {
 				ids = append(ids, s.id)
 			}
 			for _, k := range checks {
+				if k.gate() {
+					continue
+				}
 				cn := c.lowerCheck(k, s, w)
 				c.plan.Nodes = append(c.plan.Nodes, cn)
 				if u.kind != unitBranch {
@@ -77,6 +81,34 @@ func (c *compiler) lowerNodes() {
 	}
 }
 
+// lowerGates adds the checks that run before their step. One that looks at
+// inputs of the pipeline alone stands before all steps: what is wrong with
+// these is known before the first worker is paid for.
+func (c *compiler) lowerGates(checks []*check, s *step, w *worker, previous []string, ids *[]string) []string {
+	var gates []string
+	for _, k := range checks {
+		if !k.gate() {
+			continue
+		}
+		n := c.lowerCheck(k, s, w)
+		given := !slices.ContainsFunc(n.Inputs, func(in plan.NodeInput) bool {
+			return !strings.HasPrefix(in.From, "input:") || in.CarriedFrom != ""
+		})
+		if s.unit.kind == unitPhase && given {
+			n.Needs = nil
+			c.plan.Nodes = slices.Insert(c.plan.Nodes, c.first, n)
+			c.first++
+		} else {
+			n.Needs = c.needs(s, n, previous, *ids)
+			c.plan.Nodes = append(c.plan.Nodes, n)
+			*ids = append(*ids, n.ID)
+		}
+		gates = append(gates, n.ID)
+		s.checks = append(s.checks, k)
+	}
+	return gates
+}
+
 // needs lists what a node waits for: its data, and under assembly order the
 // unit before it.
 func (c *compiler) needs(s *step, n plan.Node, previous, body []string) []string {
@@ -90,7 +122,7 @@ func (c *compiler) needs(s *step, n plan.Node, previous, body []string) []string
 			}
 			out = append(out, id)
 			for _, k := range p.checks { // under assembly order everything later waits for them
-				if k.blocking() && c.plan.Order == plan.OrderDataflow {
+				if k.blocking() && !k.gate() && c.plan.Order == plan.OrderDataflow {
 					out = append(out, k.id())
 				}
 			}

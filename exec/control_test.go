@@ -348,6 +348,68 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// A check that its step needs runs before it: what is wrong with an input is
+// known before a worker is paid for, in a loop before each iteration's.
+func TestGates(t *testing.T) {
+	for name, tt := range map[string]struct {
+		argv   []string
+		change func(*plan.Node)
+		gate   string
+		use    string
+		tries  int // of the consumer
+	}{
+		"holds":         {[]string{"{foundry}", "tool", "cat", "{in:doc}"}, nil, record.StatusSucceeded, record.StatusSucceeded, 1},
+		"does not hold": {[]string{"{foundry}", "tool", "exit", "3"}, nil, record.StatusFailed, record.StatusNotReached, 0},
+		"not blocking":  {[]string{"{foundry}", "tool", "exit", "3"}, func(n *plan.Node) { n.Check.Blocking = false }, record.StatusFailed, record.StatusSucceeded, 1},
+		"unsupported":   {[]string{"no-such-program"}, func(n *plan.Node) { n.Check.Tool = "lint" }, record.StatusUnsupported, record.StatusSucceeded, 1},
+	} {
+		for _, inLoop := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " in a loop ", inLoop), func(t *testing.T) {
+				t.Parallel()
+				b := exectest.New(scripted.Name, scripted.Version)
+				b.Plan.Tools = []plan.Tool{{Name: "lint", By: plan.ToolUnavailable, Reason: "not published"}}
+				b.Node("make", func(n *plan.Node) { n.Outputs = []plan.NodeOutput{exectest.JSONOut("doc", plan.RequiredAlways)} })
+				b.Check("use", "lint", tt.argv, []plan.NodeInput{exectest.JSONIn("doc", "node:make")}, func(n *plan.Node) {
+					n.Needs = []string{"make"}
+					if tt.change != nil {
+						tt.change(n)
+					}
+				})
+				b.Node("use", func(n *plan.Node) {
+					n.Needs = []string{"make", "use.lint"}
+					n.Inputs = []plan.NodeInput{exectest.JSONIn("doc", "node:make")}
+					n.Outputs = []plan.NodeOutput{exectest.JSONOut("used", plan.RequiredAlways)}
+				})
+				rounds := 1
+				if inLoop {
+					rounds = 2
+					b.Plan.Loops = []plan.Loop{{ID: "again", Body: []string{"use.lint", "use"}, MaxIterations: 3, Until: exectest.Op(plan.OpGt, exectest.Iteration(), exectest.Number("1"))}}
+				}
+				lowered(t, b, `{"version":1,"nodes":{"make":[{"write":{"path":"doc.json","content":"{}"}}],"use":[{"copy":{"from":"{in:doc}","to":"used.json"}}]}}`)
+				opts := realOptions(t, b)
+				for round := range 2 {
+					run, err := Run(context.Background(), opts)
+					if err != nil {
+						t.Fatal(err)
+					}
+					gate, use := nodeOf(run, "use.lint"), nodeOf(run, "use")
+					if gate.Status != tt.gate || use.Status != tt.use || len(use.Attempts) != tt.tries*rounds {
+						t.Errorf("gate %s, step %s with %d attempts, %+v", gate.Status, use.Status, len(use.Attempts), run.Failure)
+					}
+					if tt.use == record.StatusSucceeded {
+						return
+					}
+					// It fails again, and again costs nothing.
+					if f := failureOf(run); f.Reason != record.ReasonCheckFailed || len(gate.Attempts) != round+1 || len(nodeOf(run, "make").Attempts) != 1 {
+						t.Errorf("round %d: %+v after %d attempts", round, f, len(gate.Attempts))
+					}
+					opts.Resume = true
+				}
+			})
+		}
+	}
+}
+
 // Probes come before the first node: a tool that is not there costs nothing.
 func TestProbes(t *testing.T) {
 	self, err := os.Executable()

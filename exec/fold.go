@@ -118,7 +118,7 @@ func (e *engine) foldFinished(i int, ev record.Event) error {
 	// A run is isolated from its first attempt on, until one is not.
 	e.attempts++
 	e.run.Isolated = ev.Boundary && (e.run.Isolated || e.attempts == 1)
-	if c := e.opts.Plan.Nodes[i].Check; c != nil && c.Blocking && ev.Failure != nil && ev.Failure.Reason == record.ReasonCheckFailed {
+	if c := e.opts.Plan.Nodes[i].Check; c != nil && c.Blocking && !e.walk.gates[i] && ev.Failure != nil && ev.Failure.Reason == record.ReasonCheckFailed {
 		if of, ok := e.walk.index[c.Of]; ok {
 			e.run.Nodes[of].Status, e.run.Nodes[of].Failure = record.StatusFailed, ev.Failure
 		}

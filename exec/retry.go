@@ -66,7 +66,7 @@ func (x *stepper) retry(u int) {
 func (x *stepper) retryNode(u int, f *record.Failure) {
 	n := &x.plan.Nodes[x.units[u].node]
 	of := -1
-	if n.Check != nil && f.Reason == record.ReasonCheckFailed {
+	if n.Check != nil && !x.gates[x.units[u].node] && f.Reason == record.ReasonCheckFailed {
 		of = x.meant(x.units[u].node, n.Check.Of)
 	}
 	if of < 0 || x.units[of].kind != nodeUnit || x.s.units[of].at != succeeded {
@@ -112,7 +112,7 @@ func (x *stepper) retryBody(u int, f *record.Failure) {
 	}
 	part := un.parts[us.part]
 	p := &x.units[part]
-	if p.kind != nodeUnit || f.Reason != record.ReasonCheckFailed || x.plan.Nodes[p.node].Check == nil {
+	if p.kind != nodeUnit || x.gates[p.node] || f.Reason != record.ReasonCheckFailed || x.plan.Nodes[p.node].Check == nil {
 		x.retry(part)
 		return
 	}

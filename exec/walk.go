@@ -26,6 +26,7 @@ type Walk struct {
 	dependents  [][]int // by unit: the selected ones that need it, in the plan's order
 	waits       []int   // by unit: how many it needs
 	unsupported []bool  // by node: a check whose tool is waived
+	gates       []bool  // by node: a check that runs before what it belongs to
 	harnesses   map[string]*plan.Harness
 }
 
@@ -98,7 +99,7 @@ func (e *Unsupported) Error() string {
 // branch, all it needs, and the checks of all these.
 func NewWalk(p *plan.Plan, through string) (*Walk, error) {
 	w := &Walk{plan: p, index: make(map[string]int, len(p.Nodes)), loops: map[string]int{}, branches: map[string]int{},
-		unitOf: make([]int, len(p.Nodes)), loopOf: make([]int, len(p.Nodes)), unsupported: make([]bool, len(p.Nodes)),
+		unitOf: make([]int, len(p.Nodes)), loopOf: make([]int, len(p.Nodes)), unsupported: make([]bool, len(p.Nodes)), gates: make([]bool, len(p.Nodes)),
 		harnesses: map[string]*plan.Harness{}}
 	waived := map[string]bool{}
 	for _, t := range p.Tools {
@@ -111,6 +112,12 @@ func NewWalk(p *plan.Plan, through string) (*Walk, error) {
 		n := &p.Nodes[i]
 		w.index[n.ID] = i
 		w.unsupported[i] = n.Check != nil && waived[n.Check.Tool]
+	}
+	for i := range p.Nodes {
+		if c := p.Nodes[i].Check; c != nil {
+			of, ok := w.index[c.Of]
+			w.gates[i] = ok && p.Nodes[i].Gates(&p.Nodes[of])
+		}
 	}
 	w.group()
 	edges, err := w.edges()
@@ -235,7 +242,7 @@ func (w *Walk) edges() ([][]int, error) {
 	gates := make(map[int][]int) // unit → the blocking checks outside of it that prove it
 	for i := range w.plan.Nodes {
 		n := &w.plan.Nodes[i]
-		if u := w.unitOf[i]; n.Check != nil && n.Check.Blocking && w.top(u) == u && w.units[u].kind == nodeUnit {
+		if u := w.unitOf[i]; n.Check != nil && n.Check.Blocking && !w.gates[i] && w.top(u) == u && w.units[u].kind == nodeUnit {
 			if of := w.meant(i, n.Check.Of); of >= 0 && of != u {
 				gates[of] = append(gates[of], u)
 			}
@@ -257,12 +264,12 @@ func (w *Walk) edges() ([][]int, error) {
 			edges[u] = append(edges[u], d)
 			return nil
 		}
-		for _, name := range w.names(n) {
+		for _, name := range w.names(i) {
 			d := w.meant(i, name)
 			if err := add(d, name); err != nil {
 				return nil, err
 			}
-			if n.Check != nil && w.meant(i, n.Check.Of) == d {
+			if n.Check != nil && !w.gates[i] && w.meant(i, n.Check.Of) == d {
 				continue // the checks of one step do not wait for each other
 			}
 			for _, g := range gates[d] {
@@ -276,14 +283,15 @@ func (w *Walk) edges() ([][]int, error) {
 }
 
 // names lists what a node waits for by id.
-func (w *Walk) names(n *plan.Node) []string {
+func (w *Walk) names(i int) []string {
+	n := &w.plan.Nodes[i]
 	names := slices.Clone(n.Needs)
 	for _, in := range n.Inputs {
 		if class, id := source(in.From); class == fromNode || class == fromBranch {
 			names = append(names, id)
 		}
 	}
-	if n.Check != nil {
+	if n.Check != nil && !w.gates[i] {
 		names = append(names, n.Check.Of)
 	}
 	return names

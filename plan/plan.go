@@ -197,6 +197,12 @@ const (
 	NodeParent = "parent" // black-box mode: one agent runs the whole package
 )
 
+// Gates reports whether n is a check of the node of, and runs before it: of
+// names it in its needs. Every other check runs after what it belongs to.
+func (n *Node) Gates(of *Node) bool {
+	return n.Kind == NodeCheck && n.Check != nil && n.Check.Of == of.ID && slices.Contains(of.Needs, n.ID)
+}
+
 // Node is one step.
 type Node struct {
 	ID            string       `json:"id"`

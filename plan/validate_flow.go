@@ -214,7 +214,7 @@ func (v *validator) dependencies(i int) []int {
 			edges = append(edges, vertex)
 		}
 	}
-	if n.Check != nil && n.Check.Of != n.ID {
+	if n.Check != nil && n.Check.Of != n.ID && !v.gate(n) {
 		// A check of the loop in whose body it stands does not wait for the loop.
 		if l, ok := v.loops[n.Check.Of]; !ok || l != v.loopOf[i] || v.nodeVertex(i, n.Check.Of) >= 0 {
 			if vertex := v.vertex(i, n.Check.Of); vertex >= 0 {
@@ -223,6 +223,12 @@ func (v *validator) dependencies(i int) []int {
 		}
 	}
 	return edges
+}
+
+// gate says that a check runs before the node it belongs to.
+func (v *validator) gate(n *Node) bool {
+	of, ok := v.nodes[n.Check.Of]
+	return ok && n.Gates(&v.p.Nodes[of])
 }
 
 // vertex is what id means to node i, -1 if nothing. A loop and a node of its

@@ -185,6 +185,45 @@ func TestLoopNamedLikeItsNode(t *testing.T) {
 	}
 }
 
+// A check that its node needs stands before it, and cannot read what the node
+// makes.
+func TestGate(t *testing.T) {
+	gate := func(from string) *Plan {
+		p := chain(2)
+		second := &p.Nodes[1]
+		check := Node{ID: second.ID + ".lint", Kind: NodeCheck, Phase: 2, Needs: list(p.Nodes[0].ID), SubmitAttempts: 1,
+			Check: &Check{Name: "lint", Of: second.ID, Blocking: true}}
+		if from != "" {
+			check.Needs = list(from)
+		}
+		second.Needs = list(p.Nodes[0].ID, check.ID)
+		p.Nodes = slices.Insert(p.Nodes, 1, check)
+		return p
+	}
+	flow := func(p *Plan) (found []string) {
+		for _, problem := range Validate(p) {
+			if problem.Summary == "cycle" || problem.Summary == "not in order" || strings.Contains(problem.Path, ".needs") {
+				found = append(found, problem.Path+": "+problem.Summary)
+			}
+		}
+		return found
+	}
+	if got := flow(gate("")); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	p := gate("")
+	if !p.Nodes[1].Gates(&p.Nodes[2]) || p.Nodes[1].Gates(&p.Nodes[0]) || p.Nodes[2].Gates(&p.Nodes[2]) {
+		t.Error("it is the check that gates, and its own node alone")
+	}
+	if got := flow(gate(p.Nodes[2].ID)); len(got) != 1 || !strings.HasSuffix(got[0], ": cycle") {
+		t.Errorf("it waits for its own node: %v", got)
+	}
+	p.Nodes[2].Needs = list(p.Nodes[0].ID) // then it runs after, and stands wrong
+	if got := flow(p); len(got) != 1 || !strings.HasSuffix(got[0], ": not in order") {
+		t.Errorf("%v", got)
+	}
+}
+
 // Inputs that are made to be slow: the bound is wide, it only finds work that
 // grows with the square.
 func TestValidateIsLinear(t *testing.T) {
