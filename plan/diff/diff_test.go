@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,13 +138,35 @@ func chain(t testing.TB, n int) *plan.Plan {
 // BenchmarkDiff prints how long a comparison of two plans takes beside the
 // decoding of both, which whoever compares them must do first.
 func BenchmarkDiff(b *testing.B) {
-	for _, change := range []string{"nothing", "one", "every"} {
+	for _, change := range []string{"nothing", "one", "every", "renamed", "turned", "another"} {
 		for _, n := range []int{100, 1_000, 10_000} {
 			b.Run(fmt.Sprintf("%s/%d", change, n), func(b *testing.B) {
 				before, after := chain(b, n), chain(b, n)
 				switch change {
 				case "one":
 					after.Nodes[n/2].Budget.Turns++
+				case "renamed":
+					for i := range after.Nodes {
+						after.Nodes[i].ID += ".x"
+						for k := range after.Nodes[i].Needs {
+							after.Nodes[i].Needs[k] += ".x"
+						}
+					}
+				case "turned":
+					slices.Reverse(after.Nodes)
+					for i := range after.Nodes {
+						after.Nodes[i].Phase = int64(i + 1)
+						after.Nodes[i].Needs = nil
+						if i > 0 {
+							after.Nodes[i].Needs = []string{after.Nodes[i-1].ID}
+						}
+					}
+				case "another":
+					for i := range after.Nodes {
+						x := &after.Nodes[i]
+						x.ID, x.Skill, x.Outputs = fmt.Sprintf("other#%d", i+2), "skill:other", nil
+						x.Needs = nil
+					}
 				case "every":
 					// One step is new, so that all behind it have another number, and every
 					// step may write more.

@@ -174,6 +174,33 @@ func TestInsertedStep(t *testing.T) {
 	)
 }
 
+// TestWaitsThroughABranch: only its first alternative is sure to have run.
+func TestWaitsThroughABranch(t *testing.T) {
+	for id, want := range map[string]string{
+		"draft": "neutral removed nodes[summarize#2].needs: draft → ",
+		"extra": "widens removed nodes[summarize#2].needs: extra → ",
+	} {
+		a, b := sample(t, "full"), sample(t, "full")
+		for i, p := range []*plan.Plan{a, b} {
+			extra := p.Nodes[0]
+			extra.ID, extra.Needs = "extra", nil
+			p.Nodes = append([]plan.Node{extra}, p.Nodes...)
+			for k := range p.Nodes {
+				switch n := &p.Nodes[k]; n.ID {
+				case "test-data/find": // the second alternative
+					n.Needs = []string{"extra", "polish"}
+				case "summarize#2":
+					n.Needs = []string{"test-data"}
+					if i == 0 {
+						n.Needs = []string{id, "test-data"}
+					}
+				}
+			}
+		}
+		expect(t, compare(t, a, b), want)
+	}
+}
+
 func TestMovedFile(t *testing.T) {
 	p := sample(t, "full")
 	for i := range p.Bundles {

@@ -233,14 +233,20 @@ func needs() rule {
 // order is who waits for whom in both plans, by ids after the change.
 type order struct{ before, after *waits }
 
+// waits is who waits for whom in one plan: a node for its needs, a loop for its
+// body, a branch for its first alternative.
 type waits struct {
-	of   map[string][]string // id → what it waits for; of a loop or branch, its members
-	left int                 // steps of the search that are left for the whole comparison
+	number map[string]int
+	of     [][]int
+	place  []int // of a node in the plan, of a loop or branch that of the last one it waits for
+	seen   []int // the search that saw it last
+	search int
+	left   int // steps that are left for all searches
 }
 
 // maxSearch bounds the search for who waits for whom; without an answer, a step
 // counts as not waiting.
-const maxSearch = 5_000_000
+const maxSearch = 2_000_000
 
 func newOrder(d *differ) *order {
 	same := func(id string) string { return id }
@@ -248,47 +254,76 @@ func newOrder(d *differ) *order {
 }
 
 func newWaits(p *plan.Plan, called func(string) string) *waits {
-	w := &waits{of: make(map[string][]string, len(p.Nodes)), left: maxSearch}
-	add := func(id string, what ...string) {
-		id = called(id)
-		list := w.of[id]
-		for _, x := range what {
-			if x = called(x); x != id { // a loop may have the name of its body
-				list = append(list, x)
+	w := &waits{number: make(map[string]int, len(p.Nodes)), left: maxSearch}
+	for i := range p.Nodes {
+		w.place[w.add(called(p.Nodes[i].ID))] = i
+	}
+	join := func(id string, members []string) {
+		n := w.add(called(id))
+		for _, m := range members {
+			if k, ok := w.number[called(m)]; ok && k != n { // a loop may have the name of its body
+				w.of[n] = append(w.of[n], k)
+				w.place[n] = max(w.place[n], w.place[k])
 			}
 		}
-		w.of[id] = list
-	}
-	for i := range p.Nodes {
-		n := &p.Nodes[i]
-		add(n.ID, n.Needs...)
 	}
 	for i := range p.Loops {
-		add(p.Loops[i].ID, p.Loops[i].Body...)
+		join(p.Loops[i].ID, p.Loops[i].Body)
 	}
 	for i := range p.Branches {
-		add(p.Branches[i].ID, p.Branches[i].Alternatives...)
+		// The first alternative alone is sure to run.
+		join(p.Branches[i].ID, p.Branches[i].Alternatives[:min(1, len(p.Branches[i].Alternatives))])
+	}
+	for i := range p.Nodes {
+		n := w.number[called(p.Nodes[i].ID)]
+		for _, id := range p.Nodes[i].Needs {
+			if k, ok := w.number[called(id)]; ok && k != n {
+				w.of[n] = append(w.of[n], k)
+			}
+		}
 	}
 	return w
 }
 
-func (w *waits) has(id string) bool { _, ok := w.of[id]; return ok }
+func (w *waits) add(id string) int {
+	n, ok := w.number[id]
+	if !ok {
+		n = len(w.of)
+		w.number[id] = n
+		w.of, w.place, w.seen = append(w.of, nil), append(w.place, 0), append(w.seen, 0)
+	}
+	return n
+}
 
-// reaches reports whether one of from waits for id, at first hand or not.
+func (w *waits) has(id string) bool { _, ok := w.number[id]; return ok }
+
+// reaches reports whether one of from waits for id, at first hand or not. In a
+// valid plan a node waits for nothing that stands behind it, so that nothing
+// before id is looked at.
 func (w *waits) reaches(from []string, id string) bool {
-	seen := make(map[string]bool, len(from))
-	queue := slices.Clone(from)
+	goal, ok := w.number[id]
+	if !ok {
+		return false
+	}
+	w.search++
+	var queue []int
+	for _, f := range from {
+		if n, ok := w.number[f]; ok {
+			queue = append(queue, n)
+		}
+	}
 	for len(queue) > 0 && w.left > 0 {
-		at := queue[0]
-		queue = queue[1:]
-		if at == id {
+		at := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		w.left--
+		if at == goal {
 			return true
 		}
-		if seen[at] {
+		if w.seen[at] == w.search || w.place[at] < w.place[goal] {
 			continue
 		}
-		seen[at] = true
-		w.left -= 1 + len(w.of[at])
+		w.seen[at] = w.search
+		w.left -= len(w.of[at])
 		queue = append(queue, w.of[at]...)
 	}
 	return false
