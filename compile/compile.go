@@ -11,6 +11,7 @@ import (
 	"foundry/compile/internal/policy"
 	"foundry/harness"
 	"foundry/plan"
+	"foundry/plan/spend"
 )
 
 // Diagnostic is one finding; see its fields.
@@ -194,7 +195,7 @@ func (c *compiler) run(policyPath string) {
 // against the rules of its format.
 func (c *compiler) finish() {
 	c.collectBundles()
-	c.plan.WorstCase = worstCase(c.plan)
+	c.plan.WorstCase = spend.WorstCase(c.plan)
 	if c.judgeGuards(); c.diags.HasErrors() {
 		return
 	}

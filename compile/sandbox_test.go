@@ -106,7 +106,9 @@ phase "c" { harness = "h3" }
 	if len(got.Providers) != 1 || len(got.Providers[0].Models) != 2 || got.Providers[0].Models[0].ID != "large" || got.Providers[0].Models[1].ID != "small" {
 		t.Errorf("providers: %+v", got.Providers)
 	}
-	if w := got.WorstCase; w.UncappedCostMicroUSD != 400000 || w.CostMicroUSD != 400000 || w.UncappedTokens != 4000 {
+	// a: 1000 tokens of at most 2 micro-dollars each; b, c: of 9; d has no price,
+	// so that its budget holds.
+	if w := got.WorstCase; w.UncappedCostMicroUSD != 2000+9000+9000+100000 || w.CostMicroUSD != w.UncappedCostMicroUSD || w.UncappedTokens != 4000 {
 		t.Errorf("worst case: %+v", w)
 	}
 }

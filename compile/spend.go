@@ -2,7 +2,6 @@ package compile
 
 import (
 	"fmt"
-	"math"
 
 	"foundry/compile/internal/diag"
 	"foundry/compile/internal/policy"
@@ -157,37 +156,4 @@ func addModel(providers map[string]*plan.Provider, p *plan.Provider) {
 		}
 	}
 	known.Models = append(known.Models, p.Models[0])
-}
-
-// worstCase is the largest spend that the plan's budgets allow: every node, as
-// often as its loop may repeat it, every alternative of every branch.
-func worstCase(p *plan.Plan) plan.WorstCase {
-	times := map[string]int64{}
-	for _, l := range p.Loops {
-		for _, id := range l.Body {
-			times[id] = l.MaxIterations
-		}
-	}
-	var w plan.WorstCase
-	for _, n := range p.Nodes {
-		k := times[n.ID]
-		if k == 0 {
-			k = 1
-		}
-		w.UncappedCostMicroUSD = addMul(w.UncappedCostMicroUSD, n.Budget.CostMicroUSD, k)
-		w.UncappedWallSeconds = addMul(w.UncappedWallSeconds, n.Budget.WallSeconds, k)
-		w.UncappedTokens = addMul(w.UncappedTokens, n.Budget.Tokens, k)
-	}
-	w.CostMicroUSD = min(w.UncappedCostMicroUSD, p.Budget.CostMicroUSD)
-	w.WallSeconds = min(w.UncappedWallSeconds, p.Budget.WallSeconds)
-	w.Tokens = min(w.UncappedTokens, p.Budget.Tokens)
-	return w
-}
-
-// addMul is sum + value*times, at most the largest int64.
-func addMul(sum, value, times int64) int64 {
-	if value != 0 && times > (math.MaxInt64-sum)/value {
-		return math.MaxInt64
-	}
-	return sum + value*times
 }

@@ -32,6 +32,7 @@ var (
 var rooms = []room{
 	{name: "foundry/plan", exact: true, ours: []string{"foundry/plan"}, forbids: slices.Concat(language, containerModules, []string{"os", "net", "os/exec"})},
 	{name: "foundry/plan/diff", ours: []string{"foundry/plan", "foundry/plan/document", "foundry/predicates"}, forbids: slices.Concat(language, containerModules, []string{"os", "net", "os/exec"})},
+	{name: "foundry/plan/spend", ours: []string{"foundry/plan/spend", "foundry/plan"}, forbids: slices.Concat(language, containerModules, []string{"os", "net", "os/exec"})},
 	{name: "foundry/plan/document", ours: []string{"foundry/plan/document"}},
 	{name: "foundry/predicates", ours: []string{"foundry/predicates", "foundry/plan", "foundry/plan/document"}, forbids: slices.Concat(language, containerModules)},
 	{name: "foundry/harness/contract", ours: []string{"foundry/harness/contract"}, forbids: slices.Concat(language, containerModules)},
