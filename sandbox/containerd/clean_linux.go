@@ -106,10 +106,10 @@ func (l *Left) ask(ctx context.Context, c *client.Client) error {
 
 // Clean removes what processes that ended left behind in a daemon and on the
 // machine, and touches nothing of a living one. The embedded daemon is started
-// for it where its folder is there; without one nothing was left in it.
+// for it where it was ever started; else nothing was left in it.
 func Clean(ctx context.Context, o Options) (Swept, error) {
 	var swept Swept
-	_, err := os.Stat(o.Base)
+	_, err := os.Stat(layoutOf(filepath.Clean(o.Base)).users())
 	if o.Address != "" || err == nil {
 		r, err := New(ctx, o)
 		if err != nil {
