@@ -120,6 +120,14 @@ func TestBounds(t *testing.T) {
 	if r := run(t, rt, task, nil); !r.OOM || r.Code != 0 || r.stdout != "signal: killed\n" {
 		t.Errorf("a child without memory: %+v %q", r.Exit, r.stdout)
 	}
+	// Names without bytes take the kernel's memory, which is the attempt's, too.
+	for _, place := range []string{"/scratch", "/tmp", "/dev/shm"} {
+		task = demo(t, "names-"+strings.ReplaceAll(place, "/", ""), "files", place, "10000000")
+		task.Sandbox.Resources.MemoryBytes = 32 << 20
+		if r := run(t, rt, task, nil); !r.OOM && r.stdout != full {
+			t.Errorf("10 million files in %s: %+v %q", place, r.Exit, r.stdout)
+		}
+	}
 	task = demo(t, "pids", "threads", "100")
 	task.Sandbox.Resources.PIDs = 24
 	if r := run(t, rt, task, nil); !strings.Contains(r.stdout, "resource temporarily unavailable") {

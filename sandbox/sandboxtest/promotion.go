@@ -83,6 +83,26 @@ func (s *suite) refusedTree(t *testing.T, out string, h hostileTree) {
 	empty(t, frozen)
 }
 
+// linkedInput: a hard link to an input is no output: the input is on another
+// file system, or the link is refused; and the input stays what it was.
+func (s *suite) linkedInput(t *testing.T) {
+	task := s.task(t, "link", "{in:data}", "{out}")
+	r := s.ok(t, task, nil)
+	got := decode[tried](t, r.stdout.Bytes())
+	switch {
+	case got.Done == 1:
+		s.refusedTree(t, r.box.Output(), hostileTree{name: "a link of an input", reason: sandbox.RefusedHardLink, path: "tree/x"})
+	case got.Error == "":
+		t.Error("the worker did not try")
+	}
+	if s.enforced(t, r.box, sandbox.PropFilesystem) && got.Done == 1 {
+		t.Error("an input was linked out of where it is read-only")
+	}
+	if data, err := os.ReadFile(filepath.Join(task.Trees["in:data"], "sub", "data.txt")); err != nil || string(data) != "input bytes" {
+		t.Errorf("the staged-from input is %q, %v", data, err)
+	}
+}
+
 // declaredName: a name of agents' configuration crosses where it is declared by
 // exactly that name, and not by its folder.
 func (s *suite) declaredName(t *testing.T) {

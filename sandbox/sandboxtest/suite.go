@@ -69,6 +69,7 @@ func Run(t *testing.T, open func(t *testing.T) sandbox.Runtime, exe string) {
 		{"places", (*suite).places},
 		{"secrets", (*suite).secrets},
 		{"promotion", (*suite).promotion},
+		{"link of an input", (*suite).linkedInput},
 		{"declared name", (*suite).declaredName},
 		{"swapped", (*suite).swapped},
 		{"no programs", (*suite).noPrograms},
