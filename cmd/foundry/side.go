@@ -14,6 +14,7 @@ import (
 	"foundry/cmd/foundry/internal/closure"
 	"foundry/cmd/foundry/internal/revision"
 	"foundry/cmd/foundry/internal/view"
+	"foundry/compile"
 	"foundry/plan"
 	"foundry/plan/diff"
 )
@@ -74,12 +75,41 @@ func (a *app) committedPolicy(tree *revision.Tree, name string, f *compileFlags)
 	if err != nil {
 		return nil, err
 	}
-	opts.Open = tree.Folder
+	opts.Open = func(dir string) (fs.FS, error) {
+		if fsys, ok := lent(dir, opts.Vars); ok {
+			return fsys, nil
+		}
+		return tree.Folder(dir)
+	}
 	res, err := a.compileWith(name, opts)
 	if err != nil {
 		return nil, err
 	}
 	return compiled(name, res), nil
+}
+
+// lent opens a folder in one that the user named absolutely in a --var: the
+// policy of a commit reads what the user lends it, and nothing else of the disk.
+func lent(dir string, vars []compile.Assignment) (fs.FS, bool) {
+	for _, v := range vars {
+		if !filepath.IsAbs(v.Value) {
+			continue
+		}
+		rel, err := filepath.Rel(v.Value, filepath.FromSlash(dir))
+		if err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		outer, err := os.OpenRoot(v.Value)
+		if err != nil {
+			continue
+		}
+		inner, err := outer.OpenRoot(rel)
+		outer.Close()
+		if err == nil {
+			return inner.FS(), true
+		}
+	}
+	return nil, false
 }
 
 func committedPlan(folder fs.FS, file, name string) (*source, error) {
