@@ -30,12 +30,15 @@ func (a *app) cleanCommand() *cobra.Command {
 		Long: "Remove what runs that were killed left behind: containers with their processes, snapshots, leases,\n" +
 			"mounts, cgroups, pipes, sockets, the state of container daemons, and processes of local steps. What is of a living run stays.\n" +
 			"Runs clean up after themselves and their forerunners: this is for when there will be no next one.\n" +
+			"So go the working folders of their steps, which may hold the link to a login that was lent.\n" +
 			"Run folders stay, which `apply --resume` goes on from; --runs removes those in temporary folders\n" +
 			"whose run was never finished and has no living controller.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := errors.Join(a.cleanContainers(cmd.Context(), containerd.Options{Address: address, Base: containerBase()}, dry),
 				a.cleanProcesses(cmd.Context(), dry))
+			// Last: nothing uses it any more.
+			err = errors.Join(err, a.cleanWork(dry))
 			if runs {
 				err = errors.Join(err, a.cleanRuns(dry))
 			}
@@ -83,6 +86,39 @@ func (a *app) cleanProcesses(ctx context.Context, dry bool) error {
 		fmt.Fprintf(a.stdout, "%s process %d of the run %s\n", word, s.PID, view.Safe(s.Run))
 	}
 	return err
+}
+
+// cleanWork removes the working folders of the runs that were killed, of those
+// that `foundry runs` lists.
+func (a *app) cleanWork(dry bool) error {
+	runs, err := listRuns()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, r := range runs {
+		work := filepath.Join(r.Dir, record.WorkDir)
+		if _, err := os.Lstat(work); err != nil || r.Status != record.StatusRunning {
+			continue
+		}
+		stale, err := staleRun(r.Dir)
+		if stale == nil && err == nil {
+			continue
+		}
+		word := "would remove"
+		if err == nil && !dry {
+			word, err = "removed", sandbox.RemoveTree(work)
+		}
+		if stale != nil { // until then nobody resumes it
+			err = errors.Join(err, stale.Close())
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", work, err))
+			continue
+		}
+		fmt.Fprintf(a.stdout, "%s the working folder of the run %s\n", word, view.Safe(r.ID))
+	}
+	return errors.Join(errs...)
 }
 
 // cleanRuns removes temporary run folders without a finished run.
