@@ -2,8 +2,11 @@ package exec
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"foundry/exec/internal/exectest"
 	"foundry/exec/record"
 	"foundry/harness/contract"
+	"foundry/harness/scripted"
 	"foundry/plan"
 	"foundry/sandbox"
 )
@@ -128,4 +132,82 @@ func TestHalfAnArtifact(t *testing.T) {
 			}
 		})
 	}
+}
+
+// How a tool was had is in the record: in an image, by its published schema in
+// its place, or not at all.
+func TestToolsAreRecorded(t *testing.T) {
+	b := threeSteps()
+	b.Plan.Tools = []plan.Tool{
+		{Name: "gx", By: plan.ToolUnavailable, Reason: "not published"},
+		{Name: "hx", By: plan.ToolImage, Image: "tools@sha256:" + strings.Repeat("1", 64)},
+		{Name: "ix", By: plan.ToolSchema},
+	}
+	run, err := Run(context.Background(), options(t, b, &exectest.Runtime{Work: copyWorker}))
+	if err != nil || run.Status != record.StatusSucceeded {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	want := []record.Tool{
+		{Name: "gx", Had: record.ToolUnavailable, Detail: "not published"},
+		{Name: "hx", Had: record.ToolImage, Detail: b.Plan.Tools[1].Image},
+		{Name: "ix", Had: record.ToolSubstituted},
+	}
+	if !slices.Equal(run.Tools, want) {
+		t.Errorf("recorded %+v", run.Tools)
+	}
+}
+
+// The controller stays small while a worker fills its streams and its output
+// folder: what it says is read, kept in part, and dropped, and what it leaves is
+// hashed, frozen and promoted as it goes by.
+func TestFlatController(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 200 MB thrice, and 240 MB through a pipe")
+	}
+	const outputs = 200 << 20
+	b := exectest.New(scripted.Name, scripted.Version)
+	b.Node("a", func(n *plan.Node) {
+		n.Outputs = []plan.NodeOutput{{Artifact: "big", Filename: "big.bin", Kind: plan.KindFile, Required: plan.RequiredAlways}}
+		n.Budget.OutputBytes = outputs + 1<<20
+	})
+	line := strings.Repeat("noise ", 200)
+	lowered(t, b, fmt.Sprintf(`{"version":1,"nodes":{"a":[
+		{"stdout":{"text":"%s\n","times":%d}},
+		{"stderr":{"text":"%s\n","times":%d}},
+		{"write":{"path":"big.bin","content":"0123456789abcde\n","times":%d}}]}}`, line, (240<<20)/len(line), line, (10<<20)/len(line), outputs/16))
+	opts := realOptions(t, b)
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	runtime.GC()
+	before, peak := heap(), uint64(0)
+	over, looked := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(looked)
+		for tick := time.NewTicker(10 * time.Millisecond); ; {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+				peak = max(peak, heap())
+			}
+		}
+	}()
+	run, err := Run(context.Background(), opts)
+	close(over)
+	<-looked
+	if err != nil || run.Status != record.StatusSucceeded {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	if o := nodeOf(run, "a").Outputs; len(o) != 1 || o[0].Bytes != outputs {
+		t.Errorf("outputs %+v", o)
+	}
+	// The kept head and tail, twice, and what the collector has not freed yet.
+	const bound = 32 << 20
+	if peak == 0 || peak > before+bound {
+		t.Errorf("the heap grew from %d to %d", before, peak)
+	}
+	t.Logf("heap from %d KiB to %d KiB", before>>10, peak>>10)
 }
