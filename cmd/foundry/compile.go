@@ -195,6 +195,9 @@ func compiled(policy string, res *compile.Result) *source {
 func checked(name string, s *source) (*source, error) {
 	problems := plan.Validate(s.plan)
 	if len(problems) == 0 {
+		if err := honestSpend(name, s.plan); err != nil {
+			return nil, err
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), compileDeadline)
 		defer cancel()
 		if err := compile.RecheckGuards(ctx, s.plan); err != nil {
