@@ -96,3 +96,43 @@ func TestGivenSources(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Whatever a machine's files hold, what is taken are packages of the release that
+// the lock is for, and nothing else.
+func FuzzSources(f *testing.F) {
+	f.Add("Types: deb deb-src\nURIs: http://a.example\nSuites: bookworm bookworm-updates\n\nTypes: deb\nSuites: sid\n")
+	f.Add("deb [arch=amd64] http://a.example bookworm main\ndeb-src http://a.example bookworm main\n")
+	f.Add("suites: bookworm\r\nTypes: deb-src\n\n\nSuites:bookworm\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for line := range strings.Lines(rewriteLines(text, "bookworm", "trixie")) {
+			fields := strings.Fields(line)
+			_, after, _ := strings.Cut(line, "]")
+			if after == "" {
+				after = strings.TrimPrefix(line, "deb ")
+			}
+			if suite := strings.Fields(after); fields[0] != "deb" || len(suite) < 3 || !strings.HasPrefix(suite[1], "trixie") {
+				t.Errorf("%q gives %q", text, line)
+			}
+		}
+		for stanza := range strings.SplitSeq(strings.TrimSuffix(rewriteStanzas(text, "bookworm", "trixie"), "\n\n"), "\n\n") {
+			suites := 0
+			for line := range strings.Lines(stanza) {
+				field, value, _ := strings.Cut(line, ":")
+				switch {
+				case strings.EqualFold(field, "Suites"):
+					suites++
+					for _, s := range strings.Fields(value) {
+						if !strings.HasPrefix(s, "trixie") {
+							t.Errorf("%q gives the suite %q", text, s)
+						}
+					}
+				case strings.EqualFold(field, "Types") && strings.TrimSpace(value) != "deb":
+					t.Errorf("%q gives %q", text, line)
+				}
+			}
+			if stanza != "" && suites == 0 {
+				t.Errorf("%q gives a stanza without a suite: %q", text, stanza)
+			}
+		}
+	})
+}
