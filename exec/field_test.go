@@ -211,3 +211,49 @@ func TestFlatController(t *testing.T) {
 	}
 	t.Logf("heap from %d KiB to %d KiB", before>>10, peak>>10)
 }
+
+// What is left of the run's money and time bounds the step that still starts:
+// passing it is the failure of the run, by the run's own limit.
+func TestRunBudgetBoundsTheStep(t *testing.T) {
+	spends := `{"emit":{"type":"usage","usage":{"message":"m","input":0,"output":0,"cache_read":0,"cache_write":0,"cost_micro_usd":100}}},`
+	for name, tt := range map[string]struct {
+		change func(*plan.RunBudget)
+		script func(id string) string
+		reason string
+		limit  record.Count
+		saw    record.Count // "": whatever is above the limit
+		last   string       // the step that was cut
+	}{
+		"cost": {func(b *plan.RunBudget) { b.CostMicroUSD = 150 }, func(string) string { return spends }, "budget_exceeded:cost", "150", "200", "b"},
+		"wall": {func(b *plan.RunBudget) { b.WallSeconds = 2 }, func(id string) string {
+			return `{"sleep_ms":` + map[string]string{"a": "1050", "b": "600000", "c": "0"}[id] + `},`
+		}, "budget_exceeded:wall", "2", "", "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := scriptedSteps()
+			tt.change(&b.Plan.Budget)
+			var nodes []string
+			for _, id := range []string{"a", "b", "c"} {
+				nodes = append(nodes, fmt.Sprintf(`%q:[%s{"write":{"path":"%s.json","content":"{\"n\": 1}"}}]`, id, tt.script(id), id))
+			}
+			begun := time.Now()
+			run, _ := execute(t, b, `{"version":1,"nodes":{`+strings.Join(nodes, ",")+`}}`, nil)
+			f := failureOf(run)
+			if f.Reason != tt.reason || f.Class != record.ClassWorkflow || f.Limit != tt.limit || ExitCode(run, nil) != ExitFailed {
+				t.Errorf("failure %+v", f)
+			}
+			saw, _ := f.Observed.Value()
+			limit, _ := f.Limit.Value()
+			if over, known := f.Overshoot.Value(); !known || over != saw-limit || tt.saw != "" && f.Observed != tt.saw {
+				t.Errorf("observed %s, overshoot %s", f.Observed, f.Overshoot)
+			}
+			if len(nodeOf(run, tt.last).Attempts) != 1 || len(nodeOf(run, "c").Attempts) > 0 || nodeOf(run, "a").Status != record.StatusSucceeded {
+				t.Errorf("a is %s, %s has %d attempts, c %d", nodeOf(run, "a").Status, tt.last, len(nodeOf(run, tt.last).Attempts), len(nodeOf(run, "c").Attempts))
+			}
+			if took := time.Since(begun); took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
