@@ -43,7 +43,7 @@ func TestContainerfile(t *testing.T) {
 			"COPY ${VERSION}/package.json ${VERSION}/package-lock.json ./\n", "npm ci --ignore-scripts --omit=dev ",
 			"mv node_modules/" + nodePackage + "/bin/node ", "rm -rf node_modules/" + nodePackage + " ",
 			"ln -s ../../bin/fdfind /usr/local/bin/fd ", "ln -s " + program + " /usr/local/bin/" + adapter + "\n",
-			"COPY --from=npm /work/node /usr/local/bin/node\n", "COPY --from=npm /work/node_modules /usr/local/lib/foundry/" + adapter + "/node_modules\n",
+			"COPY --from=npm /build/node /usr/local/bin/node\n", "COPY --from=npm /build/node_modules /usr/local/lib/foundry/" + adapter + "/node_modules\n",
 			"\nUSER 65534:65534\n",
 		} {
 			if !strings.Contains(text, want) {
