@@ -105,6 +105,7 @@ func Plans(before, after Side) (*Report, error) {
 	d := &differ{before: before, after: after, report: &Report{Before: before.Digest, After: after.Digest, Changes: []Change{}}}
 	d.rename()
 	d.structs("", reflect.ValueOf(before.Plan).Elem(), reflect.ValueOf(after.Plan).Elem())
+	d.cutValues()
 	return d.report, nil
 }
 

@@ -58,13 +58,7 @@ func bundleRows() rule {
 			for i := range b.Files {
 				f := &b.Files[i]
 				all.Lines = append(all.Lines, "@@ "+f.Path+" "+f.Mode)
-				if t := p.bytes(nil, f); t != nil {
-					all.Lines = append(all.Lines, t.Lines...)
-					all.LeftOut += t.LeftOut
-					if t.Note != "" {
-						all.Lines = append(all.Lines, "@@ "+t.Note)
-					}
-				}
+				all.join(p.bytes(nil, f))
 			}
 			return all
 		},

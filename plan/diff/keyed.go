@@ -104,8 +104,13 @@ func (l *list) say(p *place, key string, entry reflect.Value, kind Kind) {
 		before, after = "", before
 	}
 	c := p.sayAt(p.path+"["+key+"]", when, kind, before, after)
-	if l.content != nil {
+	switch {
+	case l.content != nil:
 		c.Text = l.content(p, entry, kind)
+	case l.shown == nil && kind == Added:
+		p.whole(c, reflect.Value{}, entry)
+	case l.shown == nil:
+		p.whole(c, entry, reflect.Value{})
 	}
 }
 

@@ -309,7 +309,7 @@ func TestTextsAreBounded(t *testing.T) {
 			t.Errorf("%s has %d lines", c.Path, len(c.Text.Lines))
 		}
 		for _, l := range c.Text.Lines {
-			if len(l) > maxLineBytes+len("…") {
+			if len(l) > maxLineBytes+2*len("…")+1 {
 				t.Errorf("a line of %d bytes", len(l))
 			}
 		}
@@ -318,5 +318,56 @@ func TestTextsAreBounded(t *testing.T) {
 	}
 	if lines != maxShownLines || left < 100*100 {
 		t.Errorf("%d lines are shown, %d left out", lines, left)
+	}
+}
+
+// TestNothingHidesBehindACut: whatever is too long for one line is compared and
+// shown by lines, to its end.
+func TestNothingHidesBehindACut(t *testing.T) {
+	long := strings.Repeat("x", 20*maxBrief)
+	args := strings.Split(strings.Repeat("argument ", maxBrief), " ")
+	for name, edit := range map[string]func(p *plan.Plan, end string){
+		"a word":      func(p *plan.Plan, end string) { p.Providers[0].BaseURL = "https://example/" + long + end },
+		"a list":      func(p *plan.Plan, end string) { p.Nodes[0].Process.Argv = append(slices.Clone(args), end) },
+		"a set":       func(p *plan.Plan, end string) { p.Nodes[0].Process.Env = []string{"KEY=" + long + end} },
+		"a prompt":    func(p *plan.Plan, end string) { p.Nodes[0].Prompt = long + end },
+		"a file":      func(p *plan.Plan, end string) { p.Nodes[0].Files[0].Content = long + end },
+		"a predicate": func(p *plan.Plan, end string) { p.Branches[0].Accept = exists(long + end) },
+		"a tool":      func(p *plan.Plan, end string) { p.Tools[0].Reason = long + end },
+		"a new node": func(p *plan.Plan, end string) {
+			p.Nodes = append(p.Nodes, plan.Node{ID: "new", NotApplicable: append(slices.Clone(args), end)})
+		},
+		"a new probe": func(p *plan.Plan, end string) {
+			p.Probes = append(p.Probes, plan.Probe{Tool: "new", Argv: append(slices.Clone(args), end)})
+		},
+		"a new prompt": func(p *plan.Plan, end string) { p.Nodes = append(p.Nodes, plan.Node{ID: "new", Prompt: long + end}) },
+		"evaluation":   func(p *plan.Plan, end string) { p.Evaluation.Judge = end; p.Evaluation.Require = long },
+	} {
+		a, b := sample(t, "full"), sample(t, "full")
+		if !strings.Contains(name, "new") {
+			edit(a, "the-old-end")
+		}
+		if name == "evaluation" {
+			a.Evaluation = nil
+		}
+		edit(b, "the-new-end")
+		found := false
+		for _, c := range compare(t, a, b).Changes {
+			if len(c.Before) > 4*maxBrief+3 || len(c.After) > 4*maxBrief+3 {
+				t.Errorf("%s: values of %d and %d bytes", name, len(c.Before), len(c.After))
+			}
+			if c.Text == nil {
+				continue
+			}
+			for _, l := range c.Text.Lines {
+				found = found || strings.HasPrefix(l, "+") && strings.Contains(l, "the-new-end")
+				if len(l) > maxLineBytes+10 {
+					t.Errorf("%s: a line of %d bytes", name, len(l))
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s: its end is shown nowhere", name)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -59,12 +60,17 @@ func TestEmptyWhereTheDigestsAreEqual(t *testing.T) {
 			if c.Path == "" || c.Reason == "" || c.Row == "" || c.Kind == "" {
 				t.Fatalf("not told: %+v", c)
 			}
+			if c.Kind == Changed && c.Before == c.After && (c.Text == nil || len(c.Text.Lines) == 0) && strings.HasSuffix(c.Before, "…") {
+				t.Fatalf("hidden behind a cut: %+v", c)
+			}
 		}
 	})
 	if different == 0 {
 		t.Error("no two plans differed")
 	}
 }
+
+var long = strings.Repeat("long ", 500)
 
 // mutate changes one place somewhere below a value.
 func mutate(t *rapid.T, v reflect.Value) {
@@ -105,7 +111,7 @@ func mutate(t *rapid.T, v reflect.Value) {
 		}
 		v.Set(list)
 	case reflect.String:
-		v.SetString(rapid.SampledFrom([]string{"", "a", "b", v.String() + "x", "input:refs", "node:draft", "skill:draft", "summarize", "10", "9.5", "fail"}).Draw(t, "text"))
+		v.SetString(rapid.SampledFrom([]string{"", "a", "b", v.String() + "x", long, long + "x", "input:refs", "node:draft", "skill:draft", "summarize", "10", "9.5", "fail"}).Draw(t, "text"))
 	case reflect.Bool:
 		v.SetBool(!v.Bool())
 	default:

@@ -201,7 +201,8 @@ func sequence(added, removed, order verdict) rule {
 // argv is a list of texts that means something as a whole.
 func argv(v verdict) rule {
 	return rule{[]Case{v.when(whenChanges)}, func(p *place, a, b reflect.Value) {
-		p.say(whenChanges, Changed, brief(a), brief(b))
+		c := p.say(whenChanges, Changed, brief(a), brief(b))
+		p.whole(c, a, b)
 	}}
 }
 
@@ -262,9 +263,11 @@ func part(added, removed verdict) rule {
 	return rule{[]Case{added.when(whenAdded), removed.when(whenRemoved)}, func(p *place, a, b reflect.Value) {
 		switch {
 		case a.IsNil():
-			p.say(whenAdded, Added, "", brief(b))
+			c := p.say(whenAdded, Added, "", brief(b))
+			p.whole(c, reflect.Value{}, b)
 		case b.IsNil():
-			p.say(whenRemoved, Removed, brief(a), "")
+			c := p.say(whenRemoved, Removed, brief(a), "")
+			p.whole(c, a, reflect.Value{})
 		default:
 			p.structs(p.path, a.Elem(), b.Elem())
 		}
@@ -325,9 +328,11 @@ func size(s string) string {
 	return strconv.Itoa(n) + " lines"
 }
 
+// maxBrief bounds a value in one line: what is longer stands in the change's
+// text, too, so that nothing hides behind a cut.
 const maxBrief = 240
 
-// brief is a value in one bounded line.
+// brief is a value in one line.
 func brief(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.String:
@@ -343,7 +348,36 @@ func brief(v reflect.Value) string {
 	if err := enc.Encode(v.Interface()); err != nil {
 		return err.Error()
 	}
-	return cut(strings.TrimSuffix(text.String(), "\n"), maxBrief)
+	return strings.TrimSuffix(text.String(), "\n")
+}
+
+// whole gives a change the lines of both values, as the plan's file has them,
+// where one is too long for one line. A value that is not there is zero.
+func (d *differ) whole(c *Change, a, b reflect.Value) {
+	if len(c.Before) <= maxBrief && len(c.After) <= maxBrief {
+		return
+	}
+	c.Text = d.text(canonical(a), canonical(b))
+}
+
+// canonical is a value as the plan's file has it.
+func canonical(v reflect.Value) string {
+	if !v.IsValid() {
+		return ""
+	}
+	return encoding(v.Interface())
+}
+
+// cutValues bounds the values of all changes. One that had no lines so far and
+// is cut gets them.
+func (d *differ) cutValues() {
+	for i := range d.report.Changes {
+		c := &d.report.Changes[i]
+		if c.Text == nil && (len(c.Before) > maxBrief || len(c.After) > maxBrief) {
+			c.Text = d.text(c.Before, c.After)
+		}
+		c.Before, c.After = cut(c.Before, 4*maxBrief), cut(c.After, 4*maxBrief)
+	}
 }
 
 func cut(s string, most int) string {

@@ -49,10 +49,17 @@ func stepList() rule {
 		return whenWorkerRemoved
 	}
 	l.content = func(p *place, v reflect.Value, kind Kind) *Text {
-		if prompt := v.FieldByName("Prompt").String(); kind == Added && prompt != "" {
-			return p.text("", prompt)
+		if kind == Removed {
+			return nil
 		}
-		return nil
+		// The prompt as a worker reads it, and then all else, as the plan has it.
+		n := *v.Addr().Interface().(*plan.Node)
+		prompt := n.Prompt
+		n.Prompt = ""
+		all := &Text{}
+		all.join(p.text("", prompt))
+		all.join(p.text("", encoding(&n)))
+		return all
 	}
 	return keyed(l)
 }
@@ -111,7 +118,7 @@ func stepShown(v reflect.Value) string {
 	add(true, "%d s", b.WallSeconds)
 	add(n.Check == nil, "%d turns, %d tool calls, %d tokens, %d micro-USD", b.Turns, b.ToolCalls, b.Tokens, b.CostMicroUSD)
 	add(true, "output %d bytes in %d files", b.OutputBytes, b.OutputFiles)
-	return cut(strings.Join(parts, "; "), 4*maxBrief)
+	return strings.Join(parts, "; ")
 }
 
 // moved reports the steps that changed their place among those that both plans

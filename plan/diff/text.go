@@ -26,7 +26,7 @@ const (
 	maxTextBytes  = 1 << 20 // of one side; larger ones are not compared
 	maxTextLines  = 400     // of one text
 	maxShownLines = 20_000  // of a whole report
-	maxLineBytes  = 1_000
+	maxLineBytes  = 500     // a longer line is shown, and compared, in pieces
 	context       = 3
 )
 
@@ -41,19 +41,20 @@ func (d *differ) text(before, after string) *Text {
 	if before == after {
 		return nil
 	}
+	oneEnds := strings.HasSuffix(before, "\n") != strings.HasSuffix(after, "\n")
+	before, after = pieces(before), pieces(after)
 	u, err := udiff.ToUnifiedDiff("", "", before, udiff.Lines(before, after), context)
 	if err != nil {
 		return &Text{Note: "not compared by lines: " + err.Error()}
 	}
 	t := &Text{}
-	oneEnds := strings.HasSuffix(before, "\n") != strings.HasSuffix(after, "\n")
 	add := func(line string) {
 		if len(t.Lines) >= maxTextLines || d.shown >= maxShownLines {
 			t.LeftOut++
 			return
 		}
 		d.shown++
-		t.Lines = append(t.Lines, cut(line, maxLineBytes))
+		t.Lines = append(t.Lines, line)
 	}
 	for _, h := range u.Hunks {
 		add(hunkHead(h))
@@ -73,6 +74,43 @@ func (d *differ) text(before, after string) *Text {
 		}
 	}
 	return t
+}
+
+// pieces divides long lines, so that a change far behind in one is seen.
+func pieces(s string) string {
+	long := false
+	for line := range strings.SplitSeq(s, "\n") {
+		long = long || len(line) > maxLineBytes
+	}
+	if !long {
+		return s
+	}
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		for len(line) > maxLineBytes+1 {
+			n := maxLineBytes
+			for n > 0 && !utf8.RuneStart(line[n]) {
+				n--
+			}
+			b.WriteString(line[:n])
+			b.WriteString("…\n")
+			line = "…" + line[n:]
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// join puts the lines of another text behind these.
+func (t *Text) join(other *Text) {
+	if other == nil {
+		return
+	}
+	t.Lines = append(t.Lines, other.Lines...)
+	t.LeftOut += other.LeftOut
+	if other.Note != "" {
+		t.Lines = append(t.Lines, "@@ "+other.Note)
+	}
 }
 
 // hunkHead says which lines a part is, before and after.

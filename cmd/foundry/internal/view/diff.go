@@ -75,11 +75,11 @@ func (g *changeGroup) where(most int) string {
 		return Safe(g.Path)
 	}
 	shown := g.steps[:min(most, len(g.steps))]
-	s := fmt.Sprintf("%s in %s: %s", Safe(g.Path), count(len(g.steps), "step"), Safe(strings.Join(shown, ", ")))
+	more := ""
 	if rest := len(g.steps) - len(shown); rest > 0 {
-		s += fmt.Sprintf(" and %d more", rest)
+		more = fmt.Sprintf(" and %d more", rest)
 	}
-	return s
+	return fmt.Sprintf("%s in %s (%s%s)", Safe(g.Path), count(len(g.steps), "step"), Safe(strings.Join(shown, ", ")), more)
 }
 
 // changeValue is a value for people: numbers with their unit.

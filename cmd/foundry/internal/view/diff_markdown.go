@@ -18,7 +18,7 @@ const MaxMarkdown = 65_535
 // Bounds of one cell and one text of the Markdown view.
 const (
 	maxCell          = 300
-	maxMarkdownLines = 80
+	maxMarkdownLines = 150
 )
 
 // DiffMarkdown is what differs as Markdown of at most most bytes, and so no
@@ -33,7 +33,8 @@ func DiffMarkdown(r *diff.Report, before, after *plan.Plan, most int) string {
 	}
 	m.must(fmt.Sprintf("before `%s`, after `%s`\n", Safe(r.Before), Safe(r.After)))
 	groups := grouped(r)
-	rows := m.admit(groups, r)
+	rank := ranks(groups)
+	rows := m.admit(groups, rank, r)
 	var texts []*changeGroup
 	var left []*changeGroup
 	var class diff.Class
@@ -54,6 +55,7 @@ func DiffMarkdown(r *diff.Report, before, after *plan.Plan, most int) string {
 	}
 	m.leftOut(left)
 	m.graph(r, before, after)
+	slices.SortStableFunc(texts, func(a, b *changeGroup) int { return rank[a] - rank[b] })
 	m.texts(texts)
 	return m.String()
 }
@@ -71,18 +73,25 @@ func tableHead(r *diff.Report, class diff.Class) string {
 	return fmt.Sprintf("\n#### %s (%d)\n\n| where | before | after | what it means |\n| --- | --- | --- | --- |\n", title(class), r.Count(class))
 }
 
-// admit chooses the rows that fit: what widens before the rest, and of each
-// field of a plan one change before the second of another, so that a thousand
-// changes of one kind do not hide the only one of another. A fifth of the text
-// is kept for the graph and the texts.
-func (m *markdown) admit(groups []*changeGroup, r *diff.Report) map[*changeGroup]string {
-	order := map[diff.Class][]*changeGroup{}
-	rank := map[*changeGroup]int{}
+// ranks numbers the changes of each field and class.
+func ranks(groups []*changeGroup) map[*changeGroup]int {
+	rank := make(map[*changeGroup]int, len(groups))
 	seen := map[[2]string]int{}
 	for _, g := range groups {
 		k := [2]string{string(g.Class), g.Row}
 		rank[g] = seen[k]
 		seen[k]++
+	}
+	return rank
+}
+
+// admit chooses the rows that fit: what widens before the rest, and of each
+// field of a plan one change before the second of another, so that a thousand
+// changes of one kind do not hide the only one of another. A fifth of the text
+// is kept for the graph and the texts.
+func (m *markdown) admit(groups []*changeGroup, rank map[*changeGroup]int, r *diff.Report) map[*changeGroup]string {
+	order := map[diff.Class][]*changeGroup{}
+	for _, g := range groups {
 		order[g.Class] = append(order[g.Class], g)
 	}
 	room := m.most - m.most/5 - footRoom - m.Len()
@@ -229,11 +238,15 @@ func code(s string) string {
 }
 
 // markdownText writes a text so that neither Markdown nor HTML finds a sign in
-// it.
+// it, and nothing that looks like an address becomes a link.
 func markdownText(s string) string {
 	var b strings.Builder
 	for _, r := range Safe(s) {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" -.,:;/=+?%()…→", r) {
+		plain := unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" -.,;/=+?%()…→", r)
+		if r == '.' && strings.EqualFold(b.String()[max(0, b.Len()-3):], "www") {
+			plain = false
+		}
+		if plain {
 			b.WriteRune(r)
 		} else {
 			fmt.Fprintf(&b, "&#%d;", r)

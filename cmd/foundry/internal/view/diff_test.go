@@ -14,6 +14,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	east "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/text"
 
 	"foundry/compile"
 	"foundry/plan"
@@ -93,7 +98,7 @@ func TestMarkdownFits(t *testing.T) {
 				continue
 			}
 			n := 1
-			if m := regexp.MustCompile(` in (\d+) steps: `).FindStringSubmatch(line); m != nil {
+			if m := regexp.MustCompile(` in (\d+) steps \(`).FindStringSubmatch(line); m != nil {
 				n, _ = strconv.Atoi(m[1])
 			}
 			shown += n
@@ -234,5 +239,56 @@ func TestJSONReadsBack(t *testing.T) {
 	}
 	if back.Class != diff.Widens || back.Widens != 2 || len(back.Changes) != 2 || !strings.HasSuffix(back.Changes[0].Text.Lines[len(back.Changes[0].Text.Lines)-1], hostile) {
 		t.Errorf("%+v", back)
+	}
+}
+
+// TestMarkdownIsWhatItSays: a plan's texts make no row, link, picture, mention,
+// fence or tag of their own, as a reader of Markdown sees it.
+func TestMarkdownIsWhatItSays(t *testing.T) {
+	hostile := "a|b\n| x | y |\n```\n</code></details><img src=x onerror=1> ![i](u) [l](u) @all <!-- *e* _e_ ~~e~~ \\| &#124; http://host WWW.host.example"
+	a, b := goldenPlan(t, "full"), goldenPlan(t, "full")
+	b.Providers[0].API = hostile
+	b.Providers[0].BaseURL = hostile
+	b.Nodes[0].Prompt = hostile
+	b.Nodes[0].Outputs = append(b.Nodes[0].Outputs, plan.NodeOutput{Artifact: hostile})
+	b.Nodes[0].Files[0].Content = "````\n~~~\n" + hostile
+	b.Nodes[1].ID = hostile
+	r := report(t, a, b)
+	src := []byte(DiffMarkdown(r, a, b, MaxMarkdown))
+	doc := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(src))
+	rows, fences, summaries := 0, 0, 0
+	err := ast.Walk(doc, func(n ast.Node, in bool) (ast.WalkStatus, error) {
+		if !in {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *east.TableRow:
+			rows++
+			if n.ChildCount() != 4 {
+				t.Errorf("a row of %d cells", n.ChildCount())
+			}
+		case *ast.FencedCodeBlock:
+			fences++
+		case *ast.Image, *ast.Link, *ast.AutoLink, *ast.Emphasis, *east.Strikethrough, *ast.List, *ast.Blockquote:
+			t.Errorf("a %s", n.Kind())
+		case *ast.RawHTML:
+			if s := string(n.Segments.Value(src)); s != "<code>" && s != "</code>" {
+				t.Errorf("the tag %q", s)
+			}
+		case *ast.HTMLBlock:
+			s := string(n.Lines().Value(src))
+			if !strings.HasPrefix(s, "<details><summary>") && s != "</details>\n" {
+				t.Errorf("the HTML %q", s)
+			}
+			summaries += strings.Count(s, "<summary>")
+		}
+		return ast.WalkContinue, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := len(grouped(r))
+	if rows != groups || fences != summaries || fences < 3 {
+		t.Errorf("%d rows of %d changes, %d fences of %d texts\n%s", rows, groups, fences, summaries, src)
 	}
 }
