@@ -100,6 +100,7 @@ func (a *attempt) account(r *broker.Report) {
 		return
 	}
 	claimed, s := a.rec.Usage, r.Spend
+	claimed.WallMillis = record.Unknown // nobody asks a worker for it
 	b := &record.Broker{
 		Requests: r.Requests, Forwarded: r.Forwarded, Clamped: r.Clamped, Cut: r.Cut,
 		InputTokens: s.Input, OutputTokens: s.Output, CacheRead: s.CacheRead, CacheWrite: s.CacheWrite,
@@ -124,12 +125,17 @@ func failureText(f *broker.Failure) string {
 	return fmt.Sprintf("status %d, %s", f.Status, f.Detail)
 }
 
-// exceeded is the failure of a budget that the broker held to.
-func exceeded(r *broker.Report) *record.Failure {
+// exceeded is the failure of a budget that the broker held to. Where the budget
+// ran out alone for answers that broke off, and the worker did not come to an end
+// of its own, it is the provider that failed.
+func exceeded(r *broker.Report, ownEnd bool) *record.Failure {
 	if r == nil || r.Exceeded == nil {
 		return nil
 	}
 	x := r.Exceeded
+	if x.Held && r.Failure != nil && !ownEnd {
+		return nil
+	}
 	return record.Exceeded(record.ReasonBudgetExceeded, x.Dimension, x.Limit, x.Observed, record.SourceBroker, text(x.How))
 }
 

@@ -225,10 +225,11 @@ func (a *attempt) hostVerdict(end ending, stopped *record.Failure, hostErr error
 // verdict applies the order that the package documents to what happened before
 // the outputs are looked at.
 func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error, s harness.Session) *record.Failure {
-	if f := first(a.hostVerdict(end, stopped, hostErr), exceeded(a.report)); f != nil {
+	w := a.rec.Worker
+	ownEnd := w.Status != contract.NoStatus && w.Status != contract.Errored
+	if f := first(a.hostVerdict(end, stopped, hostErr), exceeded(a.report, ownEnd)); f != nil {
 		return f
 	}
-	w := a.rec.Worker
 	failedExit := end.exited && end.exit.Code != 0 && !end.lingered
 	how := exitText(end)
 	switch {
@@ -237,7 +238,7 @@ func (a *attempt) verdict(end ending, stopped *record.Failure, hostErr error, s 
 		f.Limit, f.Observed, f.Overshoot = record.Known(a.job.Node.Sandbox.Resources.MemoryBytes), record.Unknown, record.Unknown
 		f.Source = record.SourceSandbox
 		return f
-	case w.Status == contract.NoStatus || w.Status == contract.Errored:
+	case !ownEnd:
 		if f := a.providerFailure(a.report, s); f != nil {
 			return f
 		}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -45,6 +46,9 @@ type Exceeded struct {
 	Dimension       string
 	Limit, Observed int64 // Observed may be below Limit: what was left was too little to go on
 	How             string
+	// Held says that it would have sufficed but for what is held for answers whose
+	// usage never came.
+	Held bool
 }
 
 // Failure is what a provider did to the last request.
@@ -203,11 +207,10 @@ func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request, number int64
 	}
 	e.witness(req, number, body)
 	asked := min(req.maxTokens, e.price.maxOutput)
-	bound, no := e.reserve(number, int64(len(body)), asked)
+	bound, short, no := e.reserve(number, int64(len(body)), asked)
 	if no != nil {
 		return no
 	}
-	clamped := bound < asked
 	sent, err := req.clamp(bound)
 	if err != nil {
 		return bad("the request cannot be written again: %v", err)
@@ -215,7 +218,7 @@ func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request, number int64
 	e.transcribe(number, "request.json", sent)
 	a := &answer{limit: bound}
 	err = e.forward(w, r, number, sent, a)
-	e.settle(number, a, clamped, err)
+	e.settle(number, a, short, err)
 	if err != nil {
 		panic(http.ErrAbortHandler) // an answer that ends early must not look whole
 	}
@@ -239,40 +242,54 @@ func (e *Endpoint) witness(req *request, number int64, body []byte) {
 }
 
 // reserve writes down what a request may come to and returns the bound of its
-// answer in tokens. No token has less than one byte, so the input has at most as
+// answer in tokens, and the dimension that bounds it below what was asked for, ""
+// where none does. No token has less than one byte, so the input has at most as
 // many as the body has bytes.
-func (e *Endpoint) reserve(number, input, asked int64) (int64, *refusal) {
+func (e *Endpoint) reserve(number, input, asked int64) (bound int64, short string, _ *refusal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	spent := e.total()
 	tokens := e.limits.Tokens - spent.Tokens() - input
 	inputCost := e.price.inputBound(input)
 	cost := e.limits.CostMicroUSD - spent.Cost() - inputCost
-	bound := min(asked, tokens, e.price.affordable(cost))
+	affordable := e.price.affordable(cost)
+	bound = min(asked, tokens, affordable)
 	if cost < 0 {
 		bound = 0
 	}
 	if bound < 1 {
 		x := &Exceeded{Dimension: DimTokens, Limit: e.limits.Tokens, Observed: spent.Tokens()}
+		held := spent.UnsettledTokens
 		if tokens >= 1 {
 			x = &Exceeded{Dimension: DimCost, Limit: e.limits.CostMicroUSD, Observed: spent.Cost()}
+			held = spent.UnsettledCost
 		}
 		x.How = fmt.Sprintf("request %d, of %d bytes, was refused: %d of %d %s are spent", number, input, x.Observed, x.Limit, unit(x.Dimension))
+		if held > 0 {
+			x.How += fmt.Sprintf(", %d of them held for answers whose usage never came", held)
+			x.Held = tokens+spent.UnsettledTokens >= 1 && e.price.affordable(cost+spent.UnsettledCost) >= 1
+		}
 		e.exceed(x)
-		return 0, &refusal{403, "permission_error", "foundry: the budget is exhausted: " + x.How}
+		return 0, "", &refusal{403, "permission_error", "foundry: the budget is exhausted: " + x.How}
 	}
 	held := reservation{tokens: input + bound, cost: inputCost + e.price.cost(usage{Output: bound})}
 	e.b.mu.Lock()
 	defer e.b.mu.Unlock()
 	if err := e.b.journal.write(entry{Attempt: e.o.Attempt, Request: number, Tokens: held.tokens, Cost: held.cost}); err != nil {
-		return 0, &refusal{500, "api_error", "foundry: the journal cannot be written: nothing is forwarded without it"}
+		return 0, "", &refusal{500, "api_error", "foundry: the journal cannot be written: nothing is forwarded without it"}
 	}
 	e.ledger.reserved[number] = held
 	e.report.Forwarded++
-	if bound < asked {
-		e.report.Clamped++
+	switch {
+	case bound == asked:
+		return bound, "", nil
+	case tokens <= affordable:
+		short = DimTokens
+	default:
+		short = DimCost
 	}
-	return bound, nil
+	e.report.Clamped++
+	return bound, short, nil
 }
 
 func unit(dimension string) string {
@@ -289,13 +306,14 @@ func (e *Endpoint) exceed(x *Exceeded) {
 	}
 }
 
-// settle replaces the reservation by the provider's usage.
-func (e *Endpoint) settle(number int64, a *answer, clamped bool, err error) {
+// settle replaces the reservation by the provider's usage. short is the dimension
+// that bounded the answer.
+func (e *Endpoint) settle(number int64, a *answer, short string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := entry{Attempt: e.o.Attempt, Request: number, Settled: true, Usage: a.settlement()}
-	if f := e.report.Failure; s.Usage == nil && f != nil && f.Status != 0 {
-		s.Usage = &usage{} // an answer that is an error costs nothing
+	if f := e.report.Failure; s.Usage == nil && (f != nil && f.Status >= 300 || unsent(err)) {
+		s.Usage = &usage{} // an answer that is an error costs nothing, nor does a request that never left
 	}
 	if s.Usage != nil {
 		s.Cost = e.price.cost(*s.Usage)
@@ -311,17 +329,31 @@ func (e *Endpoint) settle(number int64, a *answer, clamped bool, err error) {
 	case errors.Is(err, errCut):
 		e.report.Cut++
 		how = fmt.Sprintf("answer %d was cut: it has more than the %d tokens that it may have", number, a.limit)
-	case clamped && a.stop == "max_tokens":
+	case short != "" && a.stop == "max_tokens":
 		how = fmt.Sprintf("answer %d ended at the %d tokens that were left for it", number, a.limit)
 	case a.over:
 		how = fmt.Sprintf("answer %d has %d tokens, and may have %d", number, a.usage.Output, a.limit)
 	}
+	tokens := &Exceeded{Dimension: DimTokens, Limit: e.limits.Tokens, Observed: spent.Tokens(), How: how}
+	cost := &Exceeded{Dimension: DimCost, Limit: e.limits.CostMicroUSD, Observed: spent.Cost(), How: how}
 	switch {
-	case spent.Tokens() > e.limits.Tokens || how != "" && e.limits.Tokens-spent.Tokens() <= a.limit:
-		e.exceed(&Exceeded{DimTokens, e.limits.Tokens, spent.Tokens(), how})
-	case spent.Cost() > e.limits.CostMicroUSD || how != "":
-		e.exceed(&Exceeded{DimCost, e.limits.CostMicroUSD, spent.Cost(), how})
+	case how != "" && short == DimTokens:
+		e.exceed(tokens)
+	case how != "" && short == DimCost:
+		e.exceed(cost)
+	case spent.Tokens() > e.limits.Tokens:
+		e.exceed(tokens)
+	case spent.Cost() > e.limits.CostMicroUSD:
+		e.exceed(cost)
+	case how != "": // more than the model may have in one answer
+		e.exceed(tokens)
 	}
+}
+
+// unsent reports whether a request never left: nobody was there to take it.
+func unsent(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // headers that go on to the provider, and those that come back.
