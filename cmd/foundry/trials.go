@@ -27,14 +27,18 @@ func (a *app) trials(ctx context.Context, s *source, af *applyFlags, runtimes ma
 		return &exitError{exitInfrastructure, err}
 	}
 	tally := view.NewTally(s.plan)
-	fmt.Fprintln(a.stderr, view.TrialsCost(s.plan, af.trials))
+	if af.progress != "json" { // whose lines are read by programs
+		fmt.Fprintln(a.stderr, view.TrialsCost(s.plan, af.trials))
+	}
 	worst := exitOK
 	for i := range af.trials {
 		if ctx.Err() != nil {
 			worst = exitInterrupted
 			break
 		}
-		fmt.Fprintf(a.stderr, "trial %d of %d\n", i+1, af.trials)
+		if af.progress != "json" && af.progress != "none" {
+			fmt.Fprintf(a.stderr, "trial %d of %d\n", i+1, af.trials)
+		}
 		dir := filepath.Join(base, fmt.Sprintf("trial-%04d", i+1))
 		run, _, err := a.runOnce(ctx, s, af, runtimes, dir)
 		if err != nil {
