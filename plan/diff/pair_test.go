@@ -316,8 +316,34 @@ func TestTextsAreBounded(t *testing.T) {
 		lines += len(c.Text.Lines)
 		left += c.Text.LeftOut
 	}
-	if lines != maxShownLines || left < 100*100 {
+	// Half of them reach the bound of the report; each of the rest is cut short.
+	if lines != maxShownLines+50*minTextLines || left < 100*100 {
 		t.Errorf("%d lines are shown, %d left out", lines, left)
+	}
+}
+
+// TestLargeBundle: a bundle of many files is cut, and does not cost what stands
+// behind it its lines.
+func TestLargeBundle(t *testing.T) {
+	a, b := sample(t, "full"), sample(t, "full")
+	big := plan.Bundle{ID: "input:big"}
+	text := strings.Repeat("a line of many\n", 1000)
+	digest := plan.Digest([]byte(text))
+	for i := range 200 {
+		big.Files = append(big.Files, plan.BundleFile{Path: fmt.Sprintf("%03d.txt", i), Mode: plan.ModeRegular, Bytes: int64(len(text)), Digest: digest})
+	}
+	b.Bundles = append([]plan.Bundle{big}, b.Bundles...)
+	b.Nodes[0].Prompt = "Do as the file says.\n"
+	open := blobs(map[string]string{digest: text})
+	r, err := Plans(Side{Plan: a, Open: open}, Side{Plan: b, Open: open})
+	if err != nil || len(r.Changes) != 2 {
+		t.Fatalf("%v: %+v", err, told(r))
+	}
+	if got := r.Changes[0].Text; len(got.Lines) > maxPartsLines+200 || len(got.Lines)+got.LeftOut < 200*1000 {
+		t.Errorf("%d lines and %d left out", len(got.Lines), got.LeftOut)
+	}
+	if got := r.Changes[1].Text; len(got.Lines) < 3 || got.Lines[len(got.Lines)-1] != "+Do as the file says." {
+		t.Errorf("%+v", got)
 	}
 }
 

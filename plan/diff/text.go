@@ -25,7 +25,9 @@ type Text struct {
 const (
 	maxTextBytes  = 1 << 20 // of one side; larger ones are not compared
 	maxTextLines  = 400     // of one text
-	maxShownLines = 20_000  // of a whole report
+	maxShownLines = 20_000  // of a whole report; beyond them, each text is cut short
+	minTextLines  = 20      // of a text that is cut short
+	maxPartsLines = 2_000   // of a text that is made of several
 	maxLineBytes  = 500     // a longer line is shown, and compared, in pieces
 	context       = 3
 )
@@ -49,7 +51,7 @@ func (d *differ) text(before, after string) *Text {
 	}
 	t := &Text{}
 	add := func(line string) {
-		if len(t.Lines) >= maxTextLines || d.shown >= maxShownLines {
+		if n := len(t.Lines); n >= maxTextLines || n >= minTextLines && d.shown >= maxShownLines {
 			t.LeftOut++
 			return
 		}
@@ -106,8 +108,9 @@ func (t *Text) join(other *Text) {
 	if other == nil {
 		return
 	}
-	t.Lines = append(t.Lines, other.Lines...)
-	t.LeftOut += other.LeftOut
+	n := max(0, min(len(other.Lines), maxPartsLines-len(t.Lines)))
+	t.Lines = append(t.Lines, other.Lines[:n]...)
+	t.LeftOut += other.LeftOut + len(other.Lines) - n
 	if other.Note != "" {
 		t.Lines = append(t.Lines, "@@ "+other.Note)
 	}
