@@ -37,3 +37,20 @@ func TestUnknownSpend(t *testing.T) {
 		t.Errorf("unknown = \"warn\": %q", got)
 	}
 }
+
+// A bound on iterations is a whole number from 1 to 10,000, at compile time.
+func TestBoundOfALoop(t *testing.T) {
+	for bound, want := range map[string]int64{
+		"1": 1, "3": 3, "3.0": 3, "1e1": 10, "10000": 10_000,
+		"0": 0, "-1": 0, "1.5": 0, "10001": 0, "1e9": 0, "1e100000000": 0, "9223372036854775808": 0, "\"3\"": 0, "null": 0, "true": 0, "1/0": 0,
+	} {
+		p := newPipe().loop("l", []string{"x"}, nil)
+		res := p.compile(t, "loop \"l\" {\n  inputs         = []\n  max_iterations = "+bound+"\n  until          = iteration >= 1\n}\n")
+		switch {
+		case want > 0 && valid(t, res).Loops[0].MaxIterations != want:
+			t.Errorf("%s: %d iterations", bound, res.Plan.Loops[0].MaxIterations)
+		case want == 0 && (res.Plan != nil || !strings.Contains(show(res.Diagnostics), " at policy/main.hcl:29:20\n")): // where it stands
+			t.Errorf("%s is taken, or not shown:\n%s", bound, show(res.Diagnostics))
+		}
+	}
+}
