@@ -214,6 +214,12 @@ func TestReasons(t *testing.T) {
 			os.Remove(filepath.Join(w.Out, "doc.json"))
 			os.Symlink("/etc/passwd", filepath.Join(w.Out, "doc.json"))
 		}), reason: record.ReasonInvalidArtifact, detail: "link"},
+		"many refused": {work: settle(func(w *exectest.Worker) {
+			for i := range 8 {
+				w.File("sub/tree/x", "x")
+				os.Symlink("x", filepath.Join(w.Out, fmt.Sprintf("sub/tree/l%d", i)))
+			}
+		}), reason: record.ReasonInvalidArtifact, detail: "also refused: sub/tree/l1 (link), sub/tree/l2 (link), sub/tree/l3 (link), sub/tree/l4 (link), sub/tree/l5 (link), and 2 more"},
 		"folder for a file": {work: settle(func(w *exectest.Worker) {
 			os.Remove(filepath.Join(w.Out, "doc.json"))
 			os.Mkdir(filepath.Join(w.Out, "doc.json"), 0o755)

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -160,6 +161,9 @@ func (a *attempt) judge(result sandbox.Result) *record.Failure {
 		a.rec.Refused = append(a.rec.Refused, record.Refused{Artifact: r.Artifact, Path: text(r.Path), Reason: r.Reason, Detail: text(r.Detail)})
 		failure = first(failure, a.refusal(r, result))
 	}
+	if len(result.Refusals) > 1 {
+		failure.Detail = text(failure.Detail + "\n" + alsoRefused(result.Refusals[1:]))
+	}
 	for _, name := range result.Undeclared.Names {
 		a.rec.Undeclared.Names = append(a.rec.Undeclared.Names, text(name))
 	}
@@ -214,6 +218,20 @@ func (a *attempt) refusal(r sandbox.Refusal, result sandbox.Result) *record.Fail
 	}
 	f.Source = record.SourceArtifact
 	return f
+}
+
+// alsoRefused names what was refused beside the first one; all of it is in the
+// record.
+func alsoRefused(list []sandbox.Refusal) string {
+	const most = 5
+	var named []string
+	for _, r := range list[:min(len(list), most)] {
+		named = append(named, fmt.Sprintf("%s (%s)", cmp.Or(r.Path, "the output folder"), r.Reason))
+	}
+	if n := len(list) - most; n > 0 {
+		named = append(named, fmt.Sprintf("and %d more", n))
+	}
+	return "also refused: " + strings.Join(named, ", ")
 }
 
 // secretProblems refuses an artifact that holds the value of a credential, or a
