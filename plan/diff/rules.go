@@ -315,17 +315,22 @@ func lines(v verdict) rule {
 }
 
 func size(s string) string {
-	if s == "" {
+	switch n := countLines(s); n {
+	case 0:
 		return "nothing"
+	case 1:
+		return "1 line"
+	default:
+		return strconv.Itoa(n) + " lines"
 	}
+}
+
+func countLines(s string) int {
 	n := strings.Count(s, "\n")
-	if !strings.HasSuffix(s, "\n") {
+	if s != "" && !strings.HasSuffix(s, "\n") {
 		n++
 	}
-	if n == 1 {
-		return "1 line"
-	}
-	return strconv.Itoa(n) + " lines"
+	return n
 }
 
 // maxBrief bounds a value in one line: what is longer stands in the change's

@@ -43,36 +43,47 @@ func (d *differ) text(before, after string) *Text {
 	if before == after {
 		return nil
 	}
-	oneEnds := strings.HasSuffix(before, "\n") != strings.HasSuffix(after, "\n")
+	ends := func(s string) bool { return s == "" || strings.HasSuffix(s, "\n") }
+	oneEnds := ends(before) != ends(after)
 	before, after = pieces(before), pieces(after)
-	u, err := udiff.ToUnifiedDiff("", "", before, udiff.Lines(before, after), context)
-	if err != nil {
-		return &Text{Note: "not compared by lines: " + err.Error()}
-	}
 	t := &Text{}
-	add := func(line string) {
+	add := func(mark, line string) {
 		if n := len(t.Lines); n >= maxTextLines || n >= minTextLines && d.shown >= maxShownLines {
 			t.LeftOut++
 			return
 		}
 		d.shown++
-		t.Lines = append(t.Lines, line)
+		text, whole := strings.CutSuffix(line, "\n")
+		if !whole && oneEnds && mark != "@@" {
+			text += " (no line feed at the end)"
+		}
+		t.Lines = append(t.Lines, mark+text)
+	}
+	if before == "" || after == "" { // nothing is to be compared
+		add("@@", fmt.Sprintf(" -1,%d +1,%d @@", countLines(before), countLines(after)))
+		for line := range strings.Lines(before) {
+			add("-", line)
+		}
+		for line := range strings.Lines(after) {
+			add("+", line)
+		}
+		return t
+	}
+	u, err := udiff.ToUnifiedDiff("", "", before, udiff.Lines(before, after), context)
+	if err != nil {
+		return &Text{Note: "not compared by lines: " + err.Error()}
 	}
 	for _, h := range u.Hunks {
-		add(hunkHead(h))
+		add("@@", hunkHead(h))
 		for _, l := range h.Lines {
-			mark := " "
 			switch l.Kind {
 			case udiff.Delete:
-				mark = "-"
+				add("-", l.Content)
 			case udiff.Insert:
-				mark = "+"
+				add("+", l.Content)
+			default:
+				add(" ", l.Content)
 			}
-			text, whole := strings.CutSuffix(l.Content, "\n")
-			if !whole && oneEnds {
-				text += " (no line feed at the end)"
-			}
-			add(mark + text)
 		}
 	}
 	return t
@@ -127,7 +138,7 @@ func hunkHead(h *udiff.Hunk) string {
 			after++
 		}
 	}
-	return fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.FromLine, before, h.ToLine, after)
+	return fmt.Sprintf(" -%d,%d +%d,%d @@", h.FromLine, before, h.ToLine, after)
 }
 
 func readable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
