@@ -16,6 +16,13 @@ type usage struct {
 	CacheWrite int64 `json:"cache_creation_input_tokens"`
 }
 
+// maxCount is more than any answer has: a usage beyond it is none.
+const maxCount = 1 << 40
+
+func (u usage) sane() bool {
+	return min(u.Input, u.Output, u.CacheRead, u.CacheWrite) >= 0 && max(u.Input, u.Output, u.CacheRead, u.CacheWrite) <= maxCount
+}
+
 func (u usage) tokens() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
 // maxEvent bounds one event of a stream, and an answer that is not streamed, in
@@ -112,7 +119,7 @@ func (a *answer) take(raw json.RawMessage) bool {
 		return false
 	}
 	u := a.usage
-	if json.Unmarshal(raw, &u) != nil || u.Input < 0 || u.Output < 0 || u.CacheRead < 0 || u.CacheWrite < 0 {
+	if json.Unmarshal(raw, &u) != nil || !u.sane() {
 		return false
 	}
 	a.usage = u

@@ -22,7 +22,7 @@ const canary = "sk-ant-CANARY-0123456789abcdef"
 
 // lab is a broker with one provider and one endpoint.
 type lab struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	b    *Broker
 	e    *Endpoint
@@ -38,7 +38,7 @@ func provider(script bool, base string) plan.Provider {
 	return p
 }
 
-func newLab(t *testing.T, script, base string, l Limits) *lab {
+func newLab(t testing.TB, script, base string, l Limits) *lab {
 	t.Helper()
 	x := &lab{t: t, dir: t.TempDir()}
 	var err error

@@ -19,11 +19,23 @@ type Spend struct {
 
 // Tokens is all tokens that count.
 func (s Spend) Tokens() int64 {
-	return s.Input + s.Output + s.CacheRead + s.CacheWrite + s.UnsettledTokens
+	return sum(s.Input, s.Output, s.CacheRead, s.CacheWrite, s.UnsettledTokens)
 }
 
 // Cost is all of the cost that counts, in millionths of a US dollar.
-func (s Spend) Cost() int64 { return s.CostMicroUSD + s.UnsettledCost }
+func (s Spend) Cost() int64 { return sum(s.CostMicroUSD, s.UnsettledCost) }
+
+// most is where figures end: no budget is so large, and two of them still add.
+const most = 1 << 61
+
+// sum of what is not below 0.
+func sum(figures ...int64) int64 {
+	total := int64(0)
+	for _, n := range figures {
+		total += min(n, most-total)
+	}
+	return total
+}
 
 // entry is a line of the journal: a reservation, or its settlement.
 type entry struct {
@@ -77,6 +89,9 @@ func replay(r io.Reader) (map[string]*ledger, int64, error) {
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, 0, fmt.Errorf("line %d: %w", n, err)
 		}
+		if min(e.Tokens, e.Cost) < 0 || e.Usage != nil && !e.Usage.sane() {
+			return nil, 0, fmt.Errorf("line %d: it has a figure that nothing can come to", n)
+		}
 		l := attempts[e.Attempt]
 		if l == nil {
 			l = newLedger()
@@ -121,19 +136,19 @@ func (l *ledger) settle(e entry) {
 		return
 	}
 	delete(l.reserved, e.Request)
-	l.spent.Input += e.Usage.Input
-	l.spent.Output += e.Usage.Output
-	l.spent.CacheRead += e.Usage.CacheRead
-	l.spent.CacheWrite += e.Usage.CacheWrite
-	l.spent.CostMicroUSD += e.Cost
+	l.spent.Input = sum(l.spent.Input, e.Usage.Input)
+	l.spent.Output = sum(l.spent.Output, e.Usage.Output)
+	l.spent.CacheRead = sum(l.spent.CacheRead, e.Usage.CacheRead)
+	l.spent.CacheWrite = sum(l.spent.CacheWrite, e.Usage.CacheWrite)
+	l.spent.CostMicroUSD = sum(l.spent.CostMicroUSD, e.Cost)
 }
 
 // total counts what is reserved as spent.
 func (l *ledger) total() Spend {
 	s := l.spent
 	for _, r := range l.reserved {
-		s.UnsettledTokens += r.tokens
-		s.UnsettledCost += r.cost
+		s.UnsettledTokens = sum(s.UnsettledTokens, r.tokens)
+		s.UnsettledCost = sum(s.UnsettledCost, r.cost)
 	}
 	return s
 }

@@ -73,7 +73,7 @@ func (p price) affordable(cost int64) int64 {
 func ceil(r *big.Rat) int64 {
 	up := new(big.Int).Add(r.Num(), new(big.Int).Sub(r.Denom(), big.NewInt(1)))
 	if up.Div(up, r.Denom()); !up.IsInt64() {
-		return math.MaxInt64
+		return most
 	}
 	return up.Int64()
 }

@@ -101,10 +101,19 @@ func DecodeScript(data []byte) (*Script, error) {
 	return s, nil
 }
 
+// Bounds of what a script can ask this program to hold.
+const (
+	maxText    = 256 << 20
+	maxReplies = 100_000
+)
+
 func checkReplies(list []Reply) error {
+	replies := 0
 	for i, r := range list {
 		var problem string
 		switch {
+		case r.Repeat > maxReplies-replies:
+			problem = fmt.Sprintf("with it the list has more than %d replies", maxReplies)
 		case r.Drop != "" && r.Drop != "before" && r.Drop != "middle":
 			problem = "drop is before or middle"
 		case r.Status != 0 && (r.Status < 300 || r.Status > 599):
@@ -113,7 +122,7 @@ func checkReplies(list []Reply) error {
 			problem = "echo_credential needs a status"
 		case r.Times < 0 || r.Chunk < 0 || r.Repeat < 0 || r.DelayMS < 0 || r.DelayMS > 600_000:
 			problem = "a number is below 0, or a delay above ten minutes"
-		case r.Times*len(r.Text) > 256<<20:
+		case r.Times > maxText/max(1, len(r.Text)):
 			problem = "the text has more than 256 MiB"
 		}
 		for _, c := range r.Tools {
@@ -128,6 +137,7 @@ func checkReplies(list []Reply) error {
 		if problem != "" {
 			return fmt.Errorf("reply %d: %s", i+1, problem)
 		}
+		replies += max(1, r.Repeat)
 	}
 	return nil
 }
