@@ -168,7 +168,7 @@ func TestFlatController(t *testing.T) {
 	b := exectest.New(scripted.Name, scripted.Version)
 	b.Node("a", func(n *plan.Node) {
 		n.Outputs = []plan.NodeOutput{{Artifact: "big", Filename: "big.bin", Kind: plan.KindFile, Required: plan.RequiredAlways}}
-		n.Budget.OutputBytes = outputs + 1<<20
+		n.Budget.OutputBytes, n.Budget.WallSeconds = outputs+1<<20, 300
 	})
 	line := strings.Repeat("noise ", 200)
 	lowered(t, b, fmt.Sprintf(`{"version":1,"nodes":{"a":[
