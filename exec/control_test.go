@@ -465,3 +465,29 @@ func TestProbes(t *testing.T) {
 		})
 	}
 }
+
+// A check of what may be absent, and is, does not run, and stands in nobody's way.
+func TestNothingToCheck(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		b := checked([]string{"{foundry}", "tool", "exit", "3"}, func(n *plan.Node) { n.Inputs[0].Required = false })
+		b.Plan.Nodes[0].Outputs[0].Required = plan.Optional
+		use := &b.Plan.Nodes[2]
+		use.Inputs[0].Required = false
+		make := `[]`
+		if there {
+			make = `[{"write":{"path":"doc.json","content":"{}"}}]`
+		}
+		run, dir := execute(t, b, `{"version":1,"nodes":{"make":`+make+`,"use":[{"write":{"path":"used.json","content":"{}"}}]}}`, nil)
+		c := nodeOf(run, "make.lint")
+		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(record.AttemptFolder("make.lint", 1, 1)), record.AttemptFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Contains(string(data), `"skipped": "there is no doc, which may be absent: nothing was checked"`); said == there {
+			t.Errorf("there: %v, the record says %s", there, data)
+		}
+		if there && (run.Status != record.StatusFailed || c.Check == nil || c.Check.ExitCode != 3) || !there && (run.Status != record.StatusSucceeded || c.Check != nil) {
+			t.Errorf("there: %v, run %s, check %+v, failure %+v", there, run.Status, c, run.Failure)
+		}
+	}
+}

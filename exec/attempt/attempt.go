@@ -7,6 +7,7 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -111,8 +112,9 @@ func (r *Runner) Do(ctx context.Context, job *Job) (Outcome, error) {
 		// A step that left out what its check reads did not pass it.
 		failure.Reason = record.ReasonCheckFailed
 	}
+	a.rec.Skipped = a.nothingToCheck()
 	switch {
-	case failure == nil:
+	case failure == nil && a.rec.Skipped == "":
 		failure = a.sandboxed(ctx)
 	case job.Ahead != nil: // for nothing
 		clean, cancel := cleanup(ctx)
@@ -133,6 +135,23 @@ func (r *Runner) Do(ctx context.Context, job *Job) (Outcome, error) {
 	}
 	a.out.Record = a.rec
 	return a.out, record.WriteAttempt(a.dir, a.rec)
+}
+
+// nothingToCheck says that a check has nothing to look at: it reads artifacts
+// that may be absent, and none of them is there. What must be there is held
+// against its own step, not against its validator.
+func (a *attempt) nothingToCheck() string {
+	if a.job.Node.Kind != plan.NodeCheck || len(a.job.Inputs) == 0 {
+		return ""
+	}
+	var names []string
+	for _, in := range a.job.Inputs {
+		if in.Artifact != nil || in.Spec.Required {
+			return ""
+		}
+		names = append(names, in.Spec.Artifact)
+	}
+	return "there is no " + strings.Join(names, ", ") + ", which may be absent: nothing was checked"
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

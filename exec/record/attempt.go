@@ -2,32 +2,34 @@ package record
 
 // Attempt is attempt.json: one execution of one node in one sandbox.
 type Attempt struct {
-	FormatVersion int          `json:"format_version"`
-	Node          string       `json:"node"`
-	Iteration     int64        `json:"iteration"`
-	Attempt       int64        `json:"attempt"`
-	Status        string       `json:"status"`
-	Failure       *Failure     `json:"failure,omitempty"`
-	Started       string       `json:"started"`
-	Ended         string       `json:"ended"`
-	Invocation    *Invocation  `json:"invocation,omitempty"`
-	Harness       *Harness     `json:"harness,omitempty"`
-	Fixture       *Bundle      `json:"fixture,omitempty"`
-	Activation    *Activation  `json:"activation,omitempty"` // of an agent
-	Worker        Worker       `json:"worker"`
-	Submitted     int64        `json:"submitted,omitempty"` // how often the living worker was judged, where it may submit more than once
-	Exit          *Exit        `json:"exit,omitempty"`      // nil: the process never started, or its end was not seen
-	Dead          bool         `json:"dead"`                // everything of the attempt was shown to be gone
-	Usage         Usage        `json:"usage"`
-	Broker        *Broker      `json:"broker,omitempty"` // nil: the attempt had none
-	Check         *CheckResult `json:"check,omitempty"`
-	Inputs        []InputUse   `json:"inputs"`
-	Outputs       []Output     `json:"outputs"`
-	Refused       []Refused    `json:"refused"` // what lay in the output folder and may not cross
-	Undeclared    Undeclared   `json:"undeclared"`
-	Stdout        Stream       `json:"stdout"`
-	Stderr        Stream       `json:"stderr"`
-	Sandbox       *Sandbox     `json:"sandbox,omitempty"`
+	FormatVersion int         `json:"format_version"`
+	Node          string      `json:"node"`
+	Iteration     int64       `json:"iteration"`
+	Attempt       int64       `json:"attempt"`
+	Status        string      `json:"status"`
+	Failure       *Failure    `json:"failure,omitempty"`
+	Started       string      `json:"started"`
+	Ended         string      `json:"ended"`
+	Invocation    *Invocation `json:"invocation,omitempty"`
+	Harness       *Harness    `json:"harness,omitempty"`
+	Fixture       *Bundle     `json:"fixture,omitempty"`
+	Activation    *Activation `json:"activation,omitempty"` // of an agent
+	Worker        Worker      `json:"worker"`
+	Submitted     int64       `json:"submitted,omitempty"` // how often the living worker was judged, where it may submit more than once
+	Exit          *Exit       `json:"exit,omitempty"`      // nil: the process never started, or its end was not seen
+	Dead          bool        `json:"dead"`                // everything of the attempt was shown to be gone
+	Usage         Usage       `json:"usage"`
+	Broker        *Broker     `json:"broker,omitempty"` // nil: the attempt had none
+	// Skipped says why a check did not run: what it reads may be absent, and is.
+	Skipped    string       `json:"skipped,omitempty"`
+	Check      *CheckResult `json:"check,omitempty"`
+	Inputs     []InputUse   `json:"inputs"`
+	Outputs    []Output     `json:"outputs"`
+	Refused    []Refused    `json:"refused"` // what lay in the output folder and may not cross
+	Undeclared Undeclared   `json:"undeclared"`
+	Stdout     Stream       `json:"stdout"`
+	Stderr     Stream       `json:"stderr"`
+	Sandbox    *Sandbox     `json:"sandbox,omitempty"`
 }
 
 // States of the proof that a worker activated its skill.
