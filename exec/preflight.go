@@ -92,6 +92,9 @@ func (e *engine) runnable(n *plan.Node) error {
 	if h == nil {
 		return fmt.Errorf("the plan has no harness %q", n.Harness)
 	}
+	if n.Sandbox.Network == plan.NetworkProvider && h.Provider == "" {
+		return fmt.Errorf("its network is %s, and the harness %s has none: give it a provider and a model, or the step the network %s", plan.NetworkProvider, h.Name, plan.NetworkNone)
+	}
 	a := e.opts.Adapters[h.Adapter]
 	if a == nil {
 		return fmt.Errorf("the adapter %q of harness %s is not known: there is %s", h.Adapter, h.Name, list(e.opts.Adapters))
