@@ -17,6 +17,9 @@ import (
 // Diagnostic is one finding; see its fields.
 type Diagnostic = diag.Diagnostic
 
+// Severity says whether a Diagnostic stops the compilation.
+type Severity = diag.Severity
+
 // Range is a part of a file, and Pos a place in it.
 type (
 	Range = diag.Range
@@ -67,6 +70,9 @@ type Result struct {
 	Blobs       map[string][]byte // every file of the plan's bundles, by digest
 	Diagnostics []Diagnostic      // sorted
 	Sources     map[string][]byte // files that diagnostics point into
+	// Refused is the plan where all that is wrong with it is that it breaks its
+	// guards, with their verdicts: to show, never to run.
+	Refused *plan.Plan
 
 	compiler *compiler // for Place
 }
@@ -79,6 +85,9 @@ func Compile(ctx context.Context, policyPath string, opts Options) *Result {
 	c.diags.Sort()
 	res := &Result{Diagnostics: c.diags, Blobs: c.blobs, Sources: c.sources}
 	if c.diags.HasErrors() {
+		if c.refused {
+			res.Refused = c.plan
+		}
 		return res
 	}
 	encoded, err := plan.Encode(c.plan)
@@ -140,8 +149,9 @@ type compiler struct {
 	readGraph *readGraph // built for the first unbound artifact
 	found     *findings  // of a starter policy: what is open is no error
 
-	plan  *plan.Plan
-	first int // how many of its nodes stand before all steps
+	plan    *plan.Plan
+	refused bool // it breaks its guards, and nothing else is wrong
+	first   int  // how many of its nodes stand before all steps
 }
 
 // run does the work in stages. A stage that finds errors does not always stop
@@ -197,6 +207,7 @@ func (c *compiler) finish() {
 	c.collectBundles()
 	c.plan.WorstCase = spend.WorstCase(c.plan)
 	if c.judgeGuards(); c.diags.HasErrors() {
+		c.refused = c.onlyBroken() && len(plan.Validate(c.plan)) == 0
 		return
 	}
 	for _, p := range plan.Validate(c.plan) {

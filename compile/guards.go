@@ -131,6 +131,22 @@ func (c *compiler) broken(g *policy.Guard, v policy.Verdict, who string, at diag
 	return plan.GuardFail
 }
 
+// onlyBroken reports whether every error is that of a guard that does not hold.
+func (c *compiler) onlyBroken() bool {
+	failed := 0
+	for _, g := range c.plan.Guards {
+		if g.Result == plan.GuardFail {
+			failed++
+		}
+	}
+	for _, d := range c.diags {
+		if d.Severity == diag.Error {
+			failed--
+		}
+	}
+	return failed == 0
+}
+
 // RecheckGuards evaluates the built-in sets that a plan names again, and says
 // what its verdicts have wrong: a plan file may have been edited. Sets of other
 // bytes than this program's are not judged.

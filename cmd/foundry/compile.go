@@ -129,10 +129,16 @@ func (a *app) compileWith(policy string, opts compile.Options) (*compile.Result,
 		return nil, err
 	}
 	if res.Plan == nil {
-		return nil, &exitError{code: exitUsage}
+		return nil, &notCompiled{res}
 	}
 	return res, nil
 }
+
+// notCompiled is a compilation without a plan: what is wrong was told.
+type notCompiled struct{ result *compile.Result }
+
+func (e *notCompiled) Error() string { return "the policy does not compile" }
+func (e *notCompiled) Unwrap() error { return &exitError{code: exitUsage} }
 
 // source is a plan with its bytes, from wherever it came.
 type source struct {

@@ -106,7 +106,7 @@ func (a *app) root() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(a.planCommand(), a.showCommand(), a.graphCommand(), a.diffCommand(), a.spendCommand(), a.fmtCommand(), a.initCommand(), a.validateCommand(), a.applyCommand(), a.explainCommand(), a.runsCommand(), a.imageCommand(), a.doctorCommand(), a.cleanCommand())
+	root.AddCommand(a.planCommand(), a.showCommand(), a.graphCommand(), a.diffCommand(), a.spendCommand(), a.reviewCommand(), a.fmtCommand(), a.initCommand(), a.validateCommand(), a.applyCommand(), a.explainCommand(), a.runsCommand(), a.imageCommand(), a.doctorCommand(), a.cleanCommand())
 	return root
 }
 
