@@ -43,6 +43,7 @@ bench:
 	go test -run '^$$' -bench LocalChain -benchtime 1x ./exec
 	if [ -d /dev/shm ]; then TMPDIR=/dev/shm go test -run '^$$' -bench LocalChain -benchtime 1x ./exec; fi
 	go test -run '^$$' -bench . -benchtime 1x ./plan ./plan/diff ./plan/document ./compile/internal/policy ./harness/scripted
+	go test -run '^$$' -bench Added -benchtime 100x ./exec/broker
 
 # Every fuzz target for FUZZTIME.
 FUZZTIME ?= 20s
