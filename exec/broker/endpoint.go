@@ -215,9 +215,10 @@ func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request, number int64
 	if err != nil {
 		return bad("the request cannot be written again: %v", err)
 	}
-	e.transcribe(number, "request.json", sent)
+	kept := e.transcripts(number, sent)
 	a := &answer{limit: bound}
-	err = e.forward(w, r, number, sent, a)
+	err = e.forward(w, r, kept, sent, a)
+	_ = kept.Close() // see transcript
 	e.settle(number, a, short, err)
 	if err != nil {
 		panic(http.ErrAbortHandler) // an answer that ends early must not look whole
@@ -362,8 +363,8 @@ var (
 	toWorker   = []string{"Content-Type", "Retry-After", "Request-Id", "X-Should-Retry"}
 )
 
-// forward sends the request and hands the answer on.
-func (e *Endpoint) forward(w http.ResponseWriter, r *http.Request, number int64, body []byte, a *answer) error {
+// forward sends the request and hands the answer on. kept is where it is kept.
+func (e *Endpoint) forward(w http.ResponseWriter, r *http.Request, kept io.Writer, body []byte, a *answer) error {
 	target := *e.base
 	target.Path = strings.TrimSuffix(target.Path, "/") + "/v1/messages"
 	if r.URL.Query().Get("beta") == "true" {
@@ -401,17 +402,15 @@ func (e *Endpoint) forward(w http.ResponseWriter, r *http.Request, number int64,
 	}
 	w.WriteHeader(resp.StatusCode)
 	if resp.StatusCode != http.StatusOK {
-		return e.refuse(w, r.Context(), resp, number)
+		return e.refuse(w, r.Context(), resp, kept)
 	}
-	return e.answer(w, r.Context(), resp, number, a)
+	return e.answer(w, r.Context(), resp, kept, a)
 }
 
 // answer hands a good answer on.
-func (e *Endpoint) answer(w http.ResponseWriter, ctx context.Context, resp *http.Response, number int64, a *answer) error {
+func (e *Endpoint) answer(w http.ResponseWriter, ctx context.Context, resp *http.Response, kept io.Writer, a *answer) error {
 	e.fail(ctx, nil)
 	flusher := http.NewResponseController(w)
-	kept := e.transcript(number, "answer.txt")
-	defer kept.Close()
 	clean := e.secrets.Writer(w)
 	err := copyAnswer(io.MultiWriter(clean, kept), func() { _ = flusher.Flush() }, resp.Body, streamed(resp.Header), a)
 	if a.broken { // also where the agent hung up on it
@@ -428,7 +427,7 @@ func (e *Endpoint) answer(w http.ResponseWriter, ctx context.Context, resp *http
 
 // refuse hands an error of the provider's on, without what it may have repeated
 // of the request's secrets.
-func (e *Endpoint) refuse(w io.Writer, ctx context.Context, resp *http.Response, number int64) error {
+func (e *Endpoint) refuse(w io.Writer, ctx context.Context, resp *http.Response, kept io.Writer) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	body = e.secrets.Bytes(body)
 	kind := Refused
@@ -436,7 +435,7 @@ func (e *Endpoint) refuse(w io.Writer, ctx context.Context, resp *http.Response,
 		kind = Unreachable
 	}
 	e.fail(ctx, &Failure{Kind: kind, Status: resp.StatusCode, Detail: e.text(string(body))})
-	e.transcribe(number, "answer.txt", body)
+	_, _ = kept.Write(body) // see transcript
 	if _, werr := w.Write(body); err == nil {
 		err = werr
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -22,7 +23,39 @@ func (e *Endpoint) transcript(number int64, name string) io.WriteCloser {
 		return nowhere{}
 	}
 	head := &head{f: f, left: maxTranscript}
-	return &kept{WriteCloser: e.secrets.Writer(head), f: f}
+	return &kept{WriteCloser: e.secrets.Writer(head), head: head}
+}
+
+// transcripts keeps a request, and what is written of its answer, beside the
+// exchange: no agent waits for a disk. The files are whole when the endpoint is
+// closed.
+func (e *Endpoint) transcripts(number int64, request []byte) io.WriteCloser {
+	if e.o.Transcripts == "" {
+		return nowhere{}
+	}
+	k := keeper{make(chan []byte, 64)}
+	e.requests.Go(func() {
+		e.transcribe(number, "request.json", request)
+		answer := e.transcript(number, "answer.txt")
+		for p := range k.parts {
+			_, _ = answer.Write(p) // see transcript
+		}
+		_ = answer.Close()
+	})
+	return k
+}
+
+// keeper hands on what is written to it.
+type keeper struct{ parts chan []byte }
+
+func (k keeper) Write(p []byte) (int, error) {
+	k.parts <- bytes.Clone(p)
+	return len(p), nil
+}
+
+func (k keeper) Close() error {
+	close(k.parts)
+	return nil
 }
 
 func (e *Endpoint) transcribe(number int64, name string, data []byte) {
@@ -38,12 +71,17 @@ func (nowhere) Close() error                { return nil }
 
 type kept struct {
 	io.WriteCloser
-	f *os.File
+	head *head
 }
 
+// Close leaves no file where there was no byte.
 func (k *kept) Close() error {
 	_ = k.WriteCloser.Close()
-	return k.f.Close()
+	err := k.head.f.Close()
+	if k.head.left == maxTranscript {
+		return os.Remove(k.head.f.Name())
+	}
+	return err
 }
 
 // head keeps the beginning of what is written to it, and never fails.
