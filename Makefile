@@ -42,6 +42,7 @@ bench:
 	go run ./bench/containers
 	go test -run '^$$' -bench LocalChain -benchtime 1x ./exec
 	if [ -d /dev/shm ]; then TMPDIR=/dev/shm go test -run '^$$' -bench LocalChain -benchtime 1x ./exec; fi
+	go test -run '^$$' -bench Review -benchtime 1x ./cmd/foundry
 	go test -run '^$$' -bench . -benchtime 1x ./plan ./plan/diff ./plan/document ./compile/internal/policy ./harness/scripted
 	go test -run '^$$' -bench Added -benchtime 100x ./exec/broker
 

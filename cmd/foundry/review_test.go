@@ -143,3 +143,21 @@ func TestReviewOfManyPhases(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkReview compiles, compares and describes 2,000 phases, all changed, of
+// two commits.
+func BenchmarkReview(b *testing.B) {
+	dir := b.TempDir()
+	manyPhases(b, dir, 2000, "0.10", "64MiB", "As ever.")
+	commitOf(b, dir)
+	manyPhases(b, dir, 2000, "0.15", "128MiB", "In another way.")
+	commitOf(b, dir)
+	b.Chdir(dir)
+	for b.Loop() {
+		var out, told bytes.Buffer
+		if code := run(context.Background(), []string{"review", "HEAD~1:policy.hcl", "HEAD:policy.hcl"}, nil, &out, &told); code != exitOK {
+			b.Fatalf("exit code %d: %s", code, told.String())
+		}
+		b.ReportMetric(float64(utf8.RuneCount(out.Bytes())), "characters")
+	}
+}

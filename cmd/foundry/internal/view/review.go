@@ -241,18 +241,16 @@ func (rv *Review) guardTable(room int) string {
 	if len(after) == 0 {
 		out.WriteString("\n**No guard judges this plan.** `guards = [\"baseline\"]` in the policy is a start.\n")
 	}
-	for i, set := range sets {
-		if i == 0 {
-			out.WriteString("\n")
+	if len(sets) > 0 {
+		lines := make([]string, len(sets))
+		for i, set := range sets {
+			name := "of the policy"
+			if set != "" {
+				name = code(fit(set, maxCell))
+			}
+			lines[i] = fmt.Sprintf("- %s: %s kept\n", name, count(kept[set], "rule"))
 		}
-		name := "of the policy"
-		if set != "" {
-			name = code(fit(set, maxCell))
-		}
-		if out.Len() > room/2 {
-			break
-		}
-		fmt.Fprintf(&out, "- %s: %s kept\n", name, count(kept[set], "rule"))
+		out.WriteString(bounded("\n", lines, "", room/2, "set"))
 	}
 	if len(rows) == 0 {
 		return out.String()
@@ -290,10 +288,12 @@ func (rv *Review) spendTables(room int) string {
 		}
 		fmt.Fprintf(&b, "| %s | %s |\n", l.name, strings.Join(cells, " | "))
 	}
+	var logins []string
 	for _, name := range after.Unbounded {
-		if b.Len() < room/4 {
-			fmt.Fprintf(&b, "\n**Not a bound**: %s works with a login of its own, past the broker.\n", code(fit(name, maxCell)))
-		}
+		logins = append(logins, fmt.Sprintf("- **Not a bound**: %s works with a login of its own, past the broker.\n", code(fit(name, maxCell))))
+	}
+	if len(logins) > 0 {
+		b.WriteString(bounded("\n", logins, "", room/4, "login"))
 	}
 	if before != nil {
 		if rows := changedPhases(before, after); len(rows) > 0 {
