@@ -398,3 +398,52 @@ func TestCloseCuts(t *testing.T) {
 		t.Errorf("the socket is there: %v", err)
 	}
 }
+
+// What was held for an answer that broke off may leave too little for the next
+// request: the report says that it is that, and not what was used.
+func TestHeldIsTold(t *testing.T) {
+	x := newLab(t, `{"version":1,"default":[{"text":"abc","drop":"middle"},{"text":"abc"}]}`, "", Limits{1000, plenty})
+	if _, _, err := x.ask(body(5000, true, "")); err == nil {
+		t.Fatal("the answer looks whole")
+	}
+	status, text, err := x.ask(body(5000, true, ""))
+	if err != nil || status != 403 || !strings.Contains(text, "1000 of them held for answers whose usage never came") {
+		t.Errorf("%d %s %v", status, text, err)
+	}
+	r := x.e.Close()
+	if r.Exceeded == nil || !r.Exceeded.Held || r.Exceeded.Dimension != DimTokens || r.Failure == nil || r.Failure.Kind != Unreachable {
+		t.Errorf("%+v, %+v", r.Exceeded, r.Failure)
+	}
+	// What was used up is no provider's fault.
+	x = newLab(t, `{"version":1,"default":[{"text":"abc","usage":{"input":900,"output":90}},{"text":"abc"}]}`, "", Limits{1000, plenty})
+	for range 2 {
+		if _, _, err := x.ask(body(50, true, "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := x.e.Close(); r.Exceeded == nil || r.Exceeded.Held || r.Spend.UnsettledTokens != 0 {
+		t.Errorf("%+v, %+v", r.Exceeded, r.Spend)
+	}
+}
+
+// A request that nobody was there to take costs nothing; an answer that cannot
+// be read may have cost all that was held for it.
+func TestWhatCostsNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close() // nobody listens there now
+	x := newLab(t, "", "http://"+l.Addr().String(), Limits{plenty, plenty})
+	if _, _, err := x.ask(body(100, true, "")); err == nil {
+		t.Error("somebody answered")
+	}
+	if r := x.e.Close(); r.Spend.Tokens() != 0 || r.Spend.Cost() != 0 || r.Failure == nil || r.Failure.Kind != Unreachable {
+		t.Errorf("%+v, %+v", r.Spend, r.Failure)
+	}
+	x = newLab(t, `{"version":1,"default":[{"text":"abc","malformed":true,"no_usage":true}]}`, "", Limits{plenty, plenty})
+	_, _, _ = x.ask(body(100, true, "")) // as much of it as there is
+	if r := x.e.Close(); r.Spend.UnsettledTokens == 0 || r.Failure == nil || r.Failure.Status != 200 {
+		t.Errorf("%+v, %+v", r.Spend, r.Failure)
+	}
+}
