@@ -267,7 +267,7 @@ func brokenChecks() []broken {
 		{"check: no tool is known", one(), check("tool = \"lint\"\n    argv = [\"lint\"]")},
 		{"check: by schema", one(), check("tool = \"lint\"\n    argv = [\"lint\"]") + `tool "lint" { by = "schema" }`},
 		{"check: reads what is not there", one(), check(`argv = ["lint", "{in:y}", "{in:x}"]`)},
-		{"check: no image in a container", one().over(compile.Override{Sandbox: "container"}), check(`argv = ["lint", "{in:x}"]`)},
+		{"check: no image, in a container wherever its step is", one(), "\nsandbox {}\n" + check(`argv = ["lint", "{in:x}"]`)},
 		{"check: a step's and its loop's", rounds(), first + loop + "  check \"good\" { argv = [\"lint\"] }\n  phase \"l\" {\n    check \"good\" { argv = [\"lint\"] }\n  }\n}\n" + strings.Replace(loop, `"l"`, `"m"`, 1) + "}\n"},
 		{"check: an alternative's and its branch's", fork(), first + "branch \"pick\" {\n  accept = check.good.exit_code == 0\n  check \"good\" { argv = [\"lint\"] }\n  phase \"b1\" {\n    check \"good\" { argv = [\"lint\"] }\n  }\n}\n"},
 		{"check: ambiguous in a loop", rounds(), first + "loop \"both\" {\n  phases         = [\"l\", \"m\"]\n  max_iterations = 3\n  until          = check.good.exit_code == 0\n  phase \"l\" {\n    check \"good\" { argv = [\"lint\"] }\n  }\n  phase \"m\" {\n    check \"good\" { argv = [\"lint\"] }\n  }\n}\n"},

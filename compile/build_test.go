@@ -136,7 +136,13 @@ func (p *pipe) compile(t testing.TB, policy string) *compile.Result {
 		`{"source_pipeline":"test","source_revision":1,"harness_name":"pipeline-test","options":[],"required_tools":%s,"phases":[%s]}`,
 		p.tools, strings.Join(p.phases, ",\n")))
 	p.put("skills/pipeline-test/SKILL.md", "---\nname: pipeline-test\ndescription: A test pipeline.\n---\n")
-	p.put("main.hcl", p.common+policy)
+	text := p.common + policy
+	if !strings.Contains(text, "\nsandbox ") && strings.HasPrefix(text, "\n") {
+		// Checks run in containers, and in tests of the local sandbox, too, they have
+		// an image. The first line is empty.
+		text = "sandbox { image = \"" + testImage + "\" }" + text
+	}
+	p.put("main.hcl", text)
 	opts := compile.Options{Open: overlay(p.files), Adapters: adaptersWithAgent()}
 	for _, set := range p.options {
 		set(&opts)

@@ -36,6 +36,18 @@ func (k *check) gate() bool {
 	return k.input && k.steps[0].unit.kind != unitBranch
 }
 
+// checkWord begins what a diagnostic calls a check.
+const checkWord = "The check "
+
+// mode is where the check runs, wherever its step does: it reads what a worker
+// wrote, so it needs a boundary, unless the policy trusts it with this machine.
+func (k *check) mode() string {
+	if k.decl != nil && k.decl.TrustedHost.Value {
+		return plan.SandboxLocal
+	}
+	return plan.SandboxContainer
+}
+
 // id of a check's node: the owner's id, a dot, the check's name.
 func (k *check) id() string { return k.of + "." + k.name }
 
@@ -265,7 +277,7 @@ func (c *compiler) checkSandbox(k *check, s *step, w *worker) plan.Sandbox {
 	}
 	// A check runs a program of its own, which the builtin image has not; one
 	// whose tool is unavailable never runs, so any image will do.
-	sb := c.mergeSandbox(blocks, image, c.toolBy(k.tool) == plan.ToolUnavailable, k.at, "The check `"+k.name+"`")
+	sb := c.mergeSandbox(blocks, sandboxOwn{image: image, mode: k.mode()}, c.toolBy(k.tool) == plan.ToolUnavailable, k.at, checkWord+"`"+k.name+"`")
 	sb.Network, sb.Credentials, sb.WorkerCredentials, sb.EgressHosts = plan.NetworkNone, nil, nil, nil
 	return sb
 }

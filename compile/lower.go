@@ -242,13 +242,18 @@ func (c *compiler) sandboxOf(s *step, w *worker) plan.Sandbox {
 	for _, p := range c.chain(s) {
 		blocks = append(blocks, p.Sandbox)
 	}
-	return c.mergeSandbox(blocks, policy.Text{}, w.caps.BuiltinImage, s.at, "`"+s.id+"`")
+	return c.mergeSandbox(blocks, sandboxOwn{}, w.caps.BuiltinImage, s.at, "`"+s.id+"`")
+}
+
+// sandboxOwn is what belongs to the program that is run, and nothing replaces.
+type sandboxOwn struct {
+	image policy.Text
+	mode  string // "": as the blocks say
 }
 
 // mergeSandbox merges blocks, the most general first, with the command line
-// over them. own is an image that belongs to the program that is run, which
-// nothing replaces.
-func (c *compiler) mergeSandbox(blocks []*policy.Sandbox, own policy.Text, builtin bool, at diag.Range, what string) plan.Sandbox {
+// over them.
+func (c *compiler) mergeSandbox(blocks []*policy.Sandbox, own sandboxOwn, builtin bool, at diag.Range, what string) plan.Sandbox {
 	out := plan.Sandbox{
 		Mode: plan.SandboxLocal, Network: plan.NetworkNone, Credentials: []string{},
 		Resources: plan.Resources{MemoryBytes: defaultMemory, PIDs: defaultPIDs, CPUMillis: defaultCPU},
@@ -289,7 +294,10 @@ func (c *compiler) mergeSandbox(blocks []*policy.Sandbox, own policy.Text, built
 	ov := c.opts.Override
 	override(&mode, ov.Sandbox)
 	override(&image, ov.Image)
-	setText(&image, own)
+	setText(&image, own.image)
+	if own.mode != "" {
+		mode = policy.Text{Value: own.mode, At: at}
+	}
 	override(&network, ov.Network)
 	if mode.Set() {
 		out.Mode = mode.Value
@@ -354,7 +362,11 @@ func (c *compiler) image(t policy.Text, builtin bool, at diag.Range, what string
 	case !t.Set() && builtin:
 		return plan.ImageBuiltin
 	case !t.Set():
-		c.diags.Errorat(at, "No image", what+" runs in a container and no image is named: write `image = \"NAME@sha256:…\"` in `sandbox`.")
+		way := ""
+		if strings.HasPrefix(what, checkWord) {
+			way = " It does so wherever its step runs, since it reads what a worker wrote; `trusted_host = true` in the `check` lets it run on this machine."
+		}
+		c.diags.Errorat(at, "No image", what+" runs in a container and no image is named: write `image = \"NAME@sha256:…\"` in `sandbox`."+way)
 	case t.Value == plan.ImageBuiltin && builtin:
 		return plan.ImageBuiltin
 	case t.Value == plan.ImageBuiltin:

@@ -46,6 +46,7 @@ phase "a" {
   }
   check "right" {
     argv   = ["test", "-s", "{in:x}"]
+    image  = "`+testImage+`"
     assert = check.right.exit_code == 0
   }
 }

@@ -18,7 +18,10 @@ func TestSandboxIsWhatIsWritten(t *testing.T) {
 		}
 	}
 	got = valid(t, two().compile(t, agentBlocks+`
-sandbox { memory = "1GiB" }
+sandbox {
+  memory = "1GiB"
+  image  = "`+testImage+`"
+}
 phase "a" {
   inputs  = []
   harness = "real"

@@ -82,8 +82,11 @@ func (v *validator) check(n *Node, where string) {
 	if c.Tool != "" && v.tools[c.Tool] == nil {
 		v.add("dangling reference", "there is no tool "+quote(c.Tool), where, ".check.tool")
 	}
-	if c.TrustedHost && n.Sandbox.Mode != SandboxLocal {
+	switch host := n.Sandbox.Mode == SandboxLocal; {
+	case c.TrustedHost && !host:
 		v.add("contradiction", "a check on the trusted host runs in no container", where, ".check.trusted_host")
+	case host && !c.TrustedHost:
+		v.add("not isolated", "a check that runs on this machine is one that the plan trusts with it", where, ".check.trusted_host")
 	}
 	_, node := v.nodes[c.Of]
 	_, loop := v.loops[c.Of]

@@ -143,7 +143,7 @@ var checkSpec = &blockSpec{
 		attr("image", func(c *Check) *Text { return &c.Image }, imageText, "the image that it runs in"),
 		attr("assert", func(c *Check) *Expr { return &c.Assert }, expression, "what must hold of its result; without it, exit code 0"),
 		attr("blocking", func(c *Check) *Bool { return &c.Blocking }, boolean, "whether later phases wait for it to pass"),
-		attr("trusted_host", func(c *Check) *Bool { return &c.TrustedHost }, boolean, "whether it may run outside a container"),
+		attr("trusted_host", func(c *Check) *Bool { return &c.TrustedHost }, boolean, "whether it runs on this machine instead of in a container, which it does wherever its step runs"),
 	},
 	blocks: []*blockSpec{nodeBudgetSpec},
 	open: func(d *decoder, parent any, label string, at diag.Range) any {
