@@ -415,7 +415,7 @@ func TestHeldIsTold(t *testing.T) {
 		t.Errorf("%+v, %+v", r.Exceeded, r.Failure)
 	}
 	// What was used up is no provider's fault.
-	x = newLab(t, `{"version":1,"default":[{"text":"abc","usage":{"input":900,"output":90}},{"text":"abc"}]}`, "", Limits{1000, plenty})
+	x = newLab(t, `{"version":1,"default":[{"text":"abc","usage":{"input":930,"output":40}},{"text":"abc"}]}`, "", Limits{1000, plenty})
 	for range 2 {
 		if _, _, err := x.ask(body(50, true, "")); err != nil {
 			t.Fatal(err)
