@@ -138,7 +138,15 @@ func (a *app) compileWith(policy string, opts compile.Options) (*compile.Result,
 type notCompiled struct{ result *compile.Result }
 
 func (e *notCompiled) Error() string { return "the policy does not compile" }
-func (e *notCompiled) Unwrap() error { return &exitError{code: exitUsage} }
+
+// Unwrap is the exit code: no, where the plan breaks its guards and nothing else
+// is wrong.
+func (e *notCompiled) Unwrap() error {
+	if e.result.Refused != nil {
+		return &exitError{code: exitNo}
+	}
+	return &exitError{code: exitUsage}
+}
 
 // source is a plan with its bytes, from wherever it came.
 type source struct {

@@ -92,7 +92,9 @@ func worse(errs ...error) error {
 			continue
 		}
 		if e, ok := errors.AsType[*exitError](err); ok && e.err == nil {
-			told = e
+			if told = e; e.code == exitNo { // which would mean that the two differ
+				told = &exitError{code: exitUsage}
+			}
 			continue
 		}
 		open = append(open, err)
