@@ -85,7 +85,8 @@ func TestResumeRunsAFailedPhaseAgain(t *testing.T) {
 	}
 }
 
-// What is refused changes nothing in the folder.
+// What is refused changes nothing in the folder: reuse is of this very plan and
+// program (B15).
 func TestResumeRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, o *Options)

@@ -247,7 +247,7 @@ func TestValidateSteps(t *testing.T) {
 		{"cwd nowhere", full, node(func(n *Node) { n.Process.Cwd = "" }), list(s + ".process.cwd: invalid working folder")},
 		{"cwd leads out", full, node(func(n *Node) { n.Process.Cwd = "{scratch}/../x" }), list(s + ".process.cwd: invalid working folder")},
 		{"cwd in a mount", full, node(func(n *Node) { n.Process.Cwd = "/out/x" }), nil},
-		{"root", full, node(func(n *Node) { n.Process.User = "0:0" }), list(s + ".process.user: invalid user")},
+		{"root (C15)", full, node(func(n *Node) { n.Process.User = "0:0" }), list(s + ".process.user: invalid user")},
 		{"file elsewhere", full, node(func(n *Node) { n.Files[0].Path = "{out}/x" }), list(s + ".files[0].path: invalid path")},
 		{"file leads out", full, node(func(n *Node) { n.Files[0].Path = "{scratch}/../x" }), list(s + ".files[0].path: invalid path")},
 		{"files by case", full, node(func(n *Node) { n.Files = append(n.Files, File{Path: "{scratch}/Config/x"}) }), list(s + ".files[1].path: colliding names")},
