@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"foundry/sandbox"
 	"foundry/sandbox/containerd"
 )
 
@@ -28,7 +30,21 @@ func TestMain(m *testing.M) {
 		hostile(os.Args[2], os.Args[3], os.Args[4] == "true")
 		return
 	}
-	testscript.Main(m, map[string]func(){"foundry": main})
+	testscript.Main(cleaning{m}, map[string]func(){"foundry": main})
+}
+
+// cleaning removes what tests share.
+type cleaning struct{ *testing.M }
+
+func (c cleaning) Run() int {
+	code := c.M.Run()
+	if agents.state != "" {
+		if err := sandbox.RemoveTree(agents.state); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	return code
 }
 
 // repository is the root of this checkout.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"foundry/exec/broker/redact"
@@ -48,17 +49,49 @@ func needPi(t *testing.T, script string, name ...string) string {
 
 func newPilot(t *testing.T, version string, container bool) *pilot {
 	t.Helper()
-	p := &pilot{t: t, exe: foundry(t), state: t.TempDir(), version: version}
-	p.env = append(os.Environ(), "FOUNDRY_STATE_DIR="+p.state, "PILOT_KEY="+canary)
+	p := &pilot{t: t, exe: foundry(t), version: version}
 	if !container {
 		needPi(t, ".ci/pi-local", "pi", version, "bin", "pi")
-		return p
+		return p.in(t.TempDir())
 	}
 	needContainers(t)
-	archive := needPi(t, ".ci/pi-image", "pi-image", version+".tar")
-	lines := strings.Fields(p.must("image", "import", archive))
-	p.image = lines[len(lines)-1]
+	agents.Lock()
+	defer agents.Unlock()
+	if agents.state == "" {
+		dir, err := os.MkdirTemp("", "foundry-test-images-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		agents.state, agents.images = dir, map[string]string{}
+	}
+	p.in(agents.state)
+	if agents.images[version] == "" {
+		agents.images[version] = p.imported()
+	}
+	p.image = agents.images[version]
 	return p
+}
+
+// agents are the images of the agents, imported once for all tests.
+var agents struct {
+	sync.Mutex
+	state  string
+	images map[string]string // references by version
+}
+
+// in sets the state folder.
+func (p *pilot) in(state string) *pilot {
+	p.state = state
+	p.env = append(os.Environ(), "FOUNDRY_STATE_DIR="+p.state, "PILOT_KEY="+canary)
+	return p
+}
+
+// imported is the reference of the agent's image, which it imports.
+func (p *pilot) imported() string {
+	p.t.Helper()
+	archive := needPi(p.t, ".ci/pi-image", "pi-image", p.version+".tar")
+	lines := strings.Fields(p.must("image", "import", archive))
+	return lines[len(lines)-1]
 }
 
 // run is the program's combined output and its exit code.
@@ -234,7 +267,10 @@ func TestCanary(t *testing.T) {
 	call := func(name string, input map[string]any) []map[string]any {
 		return []map[string]any{{"name": name, "input": input}}
 	}
-	p := newPilot(t, pilotVersions[0], true)
+	needContainers(t)
+	// A state folder of its own, in which every byte is looked at.
+	p := (&pilot{t: t, exe: foundry(t), version: pilotVersions[0]}).in(t.TempDir())
+	p.image = p.imported()
 	apply := func(t *testing.T, script string) (dir, out string, code int) {
 		dir = filepath.Join(t.TempDir(), "run")
 		out, code = p.run(p.args("--var", "corpus="+corpus, "--var", "script="+script, "--run-dir", dir, "--progress", "json",
