@@ -163,7 +163,7 @@ func (e *engine) reclaim(ctx context.Context, events []record.Event) error {
 
 // sweep removes what a killed controller was writing.
 func (e *engine) sweep() error {
-	err := sandbox.RemoveTree(e.folder.Path(record.WorkDir))
+	err := attempt.SweepWork(e.folder)
 	for _, pattern := range []string{filepath.Join(record.StoreDir, ".put-*"), record.RunFile + ".new"} {
 		names, _ := filepath.Glob(filepath.Join(globQuote(e.folder.Dir), pattern))
 		for _, n := range names {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"foundry/cmd/foundry/internal/view"
+	"foundry/exec/attempt"
 	"foundry/exec/record"
 	"foundry/sandbox"
 	"foundry/sandbox/containerd"
@@ -107,7 +108,7 @@ func (a *app) cleanWork(dry bool) error {
 		}
 		word := "would remove"
 		if err == nil && !dry {
-			word, err = "removed", sandbox.RemoveTree(work)
+			word, err = "removed", attempt.SweepWork(stale)
 		}
 		if stale != nil { // until then nobody resumes it
 			err = errors.Join(err, stale.Close())
@@ -138,7 +139,7 @@ func (a *app) cleanRuns(dry bool) error {
 			continue
 		}
 		if err == nil && !dry {
-			err = sandbox.RemoveTree(dir)
+			err = errors.Join(attempt.SweepWork(stale), sandbox.RemoveTree(dir))
 		}
 		if stale != nil { // until then nobody resumes it
 			err = errors.Join(err, stale.Close())

@@ -177,6 +177,13 @@ func TestPiKilledInRequest(t *testing.T) {
 			}
 			_ = cmd.Wait() // it was killed
 
+			sockets, err := os.Readlink(filepath.Join(dir, record.WorkDir, "sockets"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(sockets); err != nil {
+				t.Errorf("the kill came too late to show anything: %v", err)
+			}
 			lines := journal(t, dir)
 			if len(lines) != 1 || lines[0].Settled || lines[0].Tokens != node {
 				t.Fatalf("the journal is %+v", lines)
@@ -201,6 +208,9 @@ func TestPiKilledInRequest(t *testing.T) {
 			out, code := p.run("apply", "--yes", "--resume", dir, "--program", "pi="+filepath.Join(repository(t), ".cache", "pi", version, "bin", "pi"))
 			if code != exitNo {
 				t.Fatalf("exit %d\n%s", code, out)
+			}
+			if _, err := os.Lstat(sockets); !os.IsNotExist(err) {
+				t.Errorf("the sockets of the killed controller are left: %v", err)
 			}
 			r, err := record.ReadRun(dir)
 			if err != nil {

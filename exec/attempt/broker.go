@@ -3,6 +3,7 @@ package attempt
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -25,7 +26,7 @@ func OpenBroker(folder *record.Folder, p *plan.Plan, store *sandbox.Store, crede
 		scripts[p.Bundles[i].ID] = &p.Bundles[i]
 	}
 	return broker.Open(broker.Config{
-		Journal: folder.Path(record.SpendFile), Providers: p.Providers, Credential: credential,
+		Journal: folder.Path(record.SpendFile), Mark: brokerMark(folder), Providers: p.Providers, Credential: credential,
 		Script: func(id string) ([]byte, error) {
 			b := scripts[id]
 			if b == nil || len(b.Files) != 1 {
@@ -34,6 +35,13 @@ func OpenBroker(folder *record.Folder, p *plan.Plan, store *sandbox.Store, crede
 			return store.ReadAll(b.Files[0].Digest, maxDocumentBytes)
 		},
 	})
+}
+
+func brokerMark(folder *record.Folder) string { return folder.Path(record.WorkDir, "sockets") }
+
+// SweepWork removes the working folder of a run, and the sockets of its broker.
+func SweepWork(folder *record.Folder) error {
+	return errors.Join(broker.Sweep(brokerMark(folder)), sandbox.RemoveTree(folder.Path(record.WorkDir)))
 }
 
 // way is an attempt's way to its provider; nil where it has none.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -25,7 +26,10 @@ const API = "anthropic-messages"
 
 // Config is the broker of one run.
 type Config struct {
-	Journal   string          // file of the spend journal, absolute
+	Journal string // file of the spend journal, absolute
+	// Mark is where a link to the folder of the sockets is made, so that Sweep
+	// finds what a killed broker left; absolute.
+	Mark      string
 	Providers []plan.Provider // of the plan
 	// Credential gives the value of a credential by its name. It is asked once
 	// for each, when the first attempt needs it.
@@ -56,13 +60,18 @@ type Broker struct {
 // Open begins a run's broker, or goes on with the journal of one that was
 // killed.
 func Open(cfg Config) (*Broker, error) {
-	sockets, err := os.MkdirTemp("", "foundry-broker-") // a short name: the path of a socket has 107 bytes at most
+	sockets, err := os.MkdirTemp("", socketPrefix) // a short name: the path of a socket has 107 bytes at most
 	if err != nil {
 		return nil, fmt.Errorf("broker: the folder of its sockets: %w", err)
 	}
+	if cfg.Mark != "" {
+		if err := os.Symlink(sockets, cfg.Mark); err != nil {
+			return nil, errors.Join(fmt.Errorf("broker: the mark of its sockets: %w", err), os.RemoveAll(sockets))
+		}
+	}
 	j, attempts, err := openJournal(cfg.Journal)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(sockets))
+		return nil, errors.Join(err, Sweep(cfg.Mark), os.RemoveAll(sockets))
 	}
 	b := &Broker{cfg: cfg, transport: cfg.Transport, sockets: sockets, journal: j, attempts: attempts,
 		open: map[*Endpoint]bool{}, values: map[string]string{}, scripts: map[string]*Script{}}
@@ -98,7 +107,38 @@ func (b *Broker) Close() error {
 	if t, ok := b.transport.(*http.Transport); ok && b.cfg.Transport == nil {
 		t.CloseIdleConnections()
 	}
-	return errors.Join(b.journal.f.Close(), os.RemoveAll(b.sockets))
+	return errors.Join(b.journal.f.Close(), os.RemoveAll(b.sockets), Sweep(b.cfg.Mark))
+}
+
+// socketPrefix begins the name of a folder of sockets.
+const socketPrefix = "foundry-broker-"
+
+// Sweep removes the sockets of a killed broker by its mark, and the mark. A
+// worker may have changed where the mark leads: nothing but sockets goes, out of
+// a folder that has a broker's name, and only where such folders are.
+func Sweep(mark string) error {
+	if mark == "" {
+		return nil
+	}
+	dir, err := os.Readlink(mark)
+	if err != nil {
+		return nil // there is none
+	}
+	if filepath.Dir(dir) == filepath.Clean(os.TempDir()) && strings.HasPrefix(filepath.Base(dir), socketPrefix) {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, e := range entries {
+			if e.Type() == fs.ModeSocket {
+				err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+			}
+		}
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return os.Remove(mark)
 }
 
 // Spent is what an attempt has spent, also one of an earlier broker of the run.
