@@ -177,6 +177,30 @@ func TestGuardsThatSayNothing(t *testing.T) {
 	guarded().refused(t, own(`alltrue([for n in plan.nodes : n.id == "b"])`), "Guard broken", "`mine`: a. No.")
 }
 
+// A word that is no severity is none, and a bound that is not known is no bound
+// (A10, A14).
+func TestWordsAreClosed(t *testing.T) {
+	for _, word := range []string{`"blok"`, `"Error"`, `""`, `null`, `"maybe"`} {
+		res := guarded().compile(t, strings.Replace(own(`plan.order == "assembly"`), "message", "severity = "+word+"\n  message ", 1))
+		if res.Plan != nil {
+			t.Errorf("severity = %s compiles", word)
+		}
+	}
+	for name, c := range map[string]struct{ value, decl string }{
+		"unset": {"var.most", "variable \"most\" { type = string }\n"},
+		"null":  {"null", ""},
+		"empty": {`""`, ""},
+		"text":  {`"much"`, ""},
+		"zero":  {`"0"`, ""},
+	} {
+		p := guarded()
+		p.common = strings.Replace(p.common, `cost_usd = "10.00"`, "cost_usd = "+c.value, 1)
+		if res := p.compile(t, first+c.decl); res.Plan != nil {
+			t.Errorf("%s: a cost that nobody knows compiles to %d", name, res.Plan.Budget.CostMicroUSD)
+		}
+	}
+}
+
 // A warning is in the plan, and the plan is there.
 func TestGuardWarning(t *testing.T) {
 	policy := strings.Replace(own(`plan.order == "dataflow"`), "message", "severity = \"warning\"\n  message ", 1)

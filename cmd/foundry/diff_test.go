@@ -14,7 +14,7 @@ import (
 
 // TestDiffExitCodes: any change is told, whichever phase it is in; what cannot
 // be compared is told apart from what differs; nothing of the environment is in
-// any form of the result.
+// any form of the result (A7).
 func TestDiffExitCodes(t *testing.T) {
 	t.Setenv("VENDOR_KEY", "canary-of-the-environment")
 	dir := t.TempDir()

@@ -215,8 +215,12 @@ func (s *source) headerValues(v *document.Value, skill string) (description stri
 	if m := v.Get("metadata"); m != nil && m.Kind != document.Object {
 		refuse(m.Pos, fmt.Sprintf("\"metadata\" must be an object, it is %s.", aKind(m.Kind)))
 	}
-	if tools := v.Get("allowed-tools"); tools != nil && !toolList(tools) {
+	switch tools := v.Get("allowed-tools"); {
+	case tools == nil:
+	case !toolList(tools):
 		refuse(tools.Pos, "\"allowed-tools\" must be a string or a list of strings and not empty: a reader that does not understand it allows everything.")
+	default:
+		s.problems.Warnat(s.at(tools.Pos), "Tools of a skill are not enforced", "The skill says which tools it is allowed, and nothing holds its worker to that: it gets the `tools` that the policy's `harness` lists. Let that list be no longer than this one.")
 	}
 	return description
 }
