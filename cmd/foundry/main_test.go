@@ -130,7 +130,6 @@ func commitAll(ts *testscript.TestScript, neg bool, args []string) {
 func TestScripts(t *testing.T) {
 	containers := canContain(t)
 	state := t.TempDir()
-	t.Setenv("GOTMPDIR", t.TempDir()) // the library leaves a folder there
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,

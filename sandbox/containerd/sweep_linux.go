@@ -117,8 +117,28 @@ func (s *sweeper) sweep(ctx context.Context) (Swept, error) {
 			return Swept{}, fmt.Errorf("sandbox: cleaning up: %w", err)
 		}
 	}
-	err := errors.Join(s.containers(ctx), s.shims(ctx), s.roots(ctx), s.leases(ctx), s.mounts(ctx), s.folders())
+	err := s.pass(ctx)
+	// A daemon may still be at what a killed owner asked of it, and a shim may come
+	// up behind the look at shims: where something was left, it is looked for until
+	// nothing more comes.
+	for found := 0; found != s.swept.Total() && err == nil; {
+		found = s.swept.Total()
+		select {
+		case <-ctx.Done():
+			return s.swept, ctx.Err()
+		case <-time.After(lateShim):
+		}
+		err = s.pass(ctx)
+	}
 	return s.swept, err
+}
+
+// lateShim is how long a shim whose start was under way takes to come up: some
+// 100 ms on a busy machine of two cores.
+const lateShim = 250 * time.Millisecond
+
+func (s *sweeper) pass(ctx context.Context) error {
+	return errors.Join(s.containers(ctx), s.shims(ctx), s.roots(ctx), s.leases(ctx), s.mounts(ctx), s.folders())
 }
 
 func (s *sweeper) containers(ctx context.Context) error {
