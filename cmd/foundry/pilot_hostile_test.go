@@ -117,7 +117,8 @@ func specOf(t *testing.T, run, node string) []string {
 	spec := strings.NewReplacer(r.ID, "RUN", run, "DIR").Replace(string(data))
 	// The socket is another one, and the artifact lies at its digest.
 	spec = regexp.MustCompile(`foundry-broker-[0-9]+/[0-9a-f]+`).ReplaceAllString(spec, "BROKER")
-	spec = regexp.MustCompile(`("destination": "/in/summary-nextflow",\s+"type": "bind",\s+"source": "DIR/work/trees/)[0-9a-f]+`).ReplaceAllString(spec, "${1}ARTIFACT")
+	trees := regexp.QuoteMeta("DIR/" + record.WorkDir + "/trees/")
+	spec = regexp.MustCompile(`("destination": "/in/summary-nextflow",\s+"type": "bind",\s+"source": "`+trees+`)[0-9a-f]+`).ReplaceAllString(spec, "${1}ARTIFACT")
 	return strings.Split(spec, "\n")
 }
 

@@ -3,7 +3,6 @@ package build
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -83,14 +82,6 @@ func (e *programError) Error() string {
 }
 
 func (e *programError) Unwrap() error { return e.err }
-
-// said is what a program that failed said last.
-func said(err error) string {
-	if e, ok := errors.AsType[*programError](err); ok {
-		return e.said
-	}
-	return ""
-}
 
 // tail is the last lines of a text.
 func tail(b []byte, lines int) string {
